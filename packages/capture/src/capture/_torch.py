@@ -35,12 +35,13 @@ nested_from_list = torch._nested_tensor_from_tensor_list
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 # The same of dispatch modes, whose stack a compiled graph would not run through.
 dispatch_mode_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
-# Which modes of either kind those are: public code sees none of them.
-_function_mode: Callable[[int], Any] = torch._C._get_function_stack_at
+# What enters and leaves one, beneath the public context managers: what a program's calls come down to.
+enter_function_mode: Callable[[Any], None] = torch._C._push_on_torch_function_stack
+leave_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
+function_mode_at: Callable[[int], Any] = torch._C._get_function_stack_at
 # Whether vmap, grad or another transform of torch.func runs: there is no public question.
 _in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 # Entered modes can be left in order by public code, not dropped by who did not enter them.
-_drop_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
 _drop_dispatch_mode: Callable[[Any], Any] = torch._C._pop_torch_dispatch_stack
 # ---- function transforms ----
 
@@ -150,7 +151,7 @@ class InForce:
     def restore(self) -> None:
         """Drop the modes entered since, and put the grad mode back."""
         while torch_function_depth() > self.function_modes:
-            _drop_function_mode()
+            leave_function_mode()
         while dispatch_mode_depth() > self.dispatch_modes:
             _drop_dispatch_mode(None)
         torch.set_grad_enabled(self.grad)
@@ -385,7 +386,7 @@ def tensor_codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int, in
 
 
 def _function_modes() -> list[Any]:
-    return [_function_mode(i) for i in range(torch_function_depth())]
+    return [function_mode_at(i) for i in range(torch_function_depth())]
 
 
 def default_devices() -> tuple[torch.device, ...]:

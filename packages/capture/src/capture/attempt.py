@@ -112,9 +112,15 @@ class Attempt:
         m.state.break_at = break_at
         try:
             run(m, self.frame)
+            if m.modes.count:
+                raise Stopped(
+                    m.modes.since, "a torch-function mode that is in force beyond the frame", self.stopped_line()
+                )
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
+            if m.modes.count:
+                raise Stopped(m.modes.since, here.reason or "a torch-function mode", self.stopped_line()) from None
             if m.levels.inside:
                 raise Stopped(m.levels.since, here.reason or "a function transform", self.stopped_line()) from None
         except Unsupported as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -243,3 +244,20 @@ def test_what_a_frame_did_not_change_in_a_dict_is_not_read() -> None:
         fn(x, table)
         assert mine == table
         assert list(mine) == list(table)
+
+
+def test_random_numbers_nobody_reads_are_drawn() -> None:
+    def layers(x: torch.Tensor) -> torch.Tensor:
+        for layer in range(3):
+            if random.uniform(0, 1) < 0.0:
+                continue
+            x = x + layer
+        return x
+
+    x, states = torch.ones(3), []
+    for run in (layers, capture.compile(layers, fullgraph=True)):
+        random.seed(4)
+        for _ in range(2):
+            run(x)
+        states.append(random.getstate())
+    assert states[0] == states[1]

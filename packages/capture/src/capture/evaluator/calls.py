@@ -18,7 +18,7 @@ from capture.variables.generators import SUSPENDS, Suspended, suspended
 from capture.variables.handlers import Wrapper, handler_of
 from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
-from symshapes import is_generated
+from symshapes import is_generated, override_questions
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
@@ -77,6 +77,8 @@ class FunctionCalls:
         m = self._m
         real = function.real
         m.guards.note_code(function)
+        if real is not None and m.modes.count and override_questions(real):
+            return self.inline(function, args, kwargs, caller)  # it asks the mode
         if real is not None:
             module = module_of(real)
             handler = handler_of(real, module)

@@ -13,6 +13,7 @@ from .classes import ClassLookups
 from .custom_gradients import CustomGradients
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
+from .function_modes import FunctionModes
 from .globals import ProgramGlobals
 from .guards import GuardTable
 from .identity import ObjectIdentity
@@ -62,6 +63,7 @@ class Machine:
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
         self.levels = TransformLevels(self, self.state, self.effects, self.recorder)
+        self.modes = FunctionModes(self, self.state, self.recorder)
         self.subgraphs = Subgraphs(self, self.state, self.effects, self.globals, self.recorder)
         self.custom_gradients = CustomGradients(self, self.recorder, self.subgraphs)
 

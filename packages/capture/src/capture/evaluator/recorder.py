@@ -186,6 +186,9 @@ class GraphRecorder:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
         fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
+        told = self._m.modes.answer(_function(op, target, fake_args), args, kwargs)
+        if told is not None:
+            return told
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})

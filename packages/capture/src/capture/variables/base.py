@@ -314,6 +314,29 @@ class Levels(Protocol):
         """A level that is entered, as an argument of an operation."""
 
 
+class FunctionModes(Protocol):
+    """Torch-function modes that the program has entered."""
+
+    @property
+    def count(self) -> int:
+        """How many are in force: the graph cannot end here, unless there are none."""
+
+    def enter(self, mode: Variable) -> None:
+        """A mode is in force from here on."""
+
+    def leave(self) -> Variable:
+        """The innermost one is in force no more."""
+
+    def at(self, place: int) -> Variable:
+        """One of those entered, the outermost at 0."""
+
+    def refuse(self, what: str) -> None:
+        """Raise ``Unsupported`` for what a mode would be asked about, were one in force."""
+
+    def answer(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable | None:
+        """What the innermost mode makes of a call; None where there is none, or torch does not ask it."""
+
+
 class Calls(Protocol):
     """Calls of functions, and the frames of their bodies."""
 
@@ -446,6 +469,10 @@ class Interpreter(Protocol):
     @property
     def levels(self) -> Levels:
         """Levels of function transforms."""
+
+    @property
+    def modes(self) -> FunctionModes:
+        """Torch-function modes."""
 
     @property
     def errors(self) -> Errors:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import copyreg
-import enum
 import functools
 import importlib.util
 import inspect
@@ -14,30 +11,22 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Hashable
 from typing import Any
 
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.guards import GuardKind
-from capture.sources import Const
-from capture.trace_rules import module_of
 
 from . import modules
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .caches import Cached
 from .constants import Constant, Known
-from .copied_tensors import deep_copy_of_tensor
 from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
-from .instances import InstanceDict
-from .lookups import MISSING, class_lookup, made_by_object
+from .lookups import MISSING, class_lookup
 from .mappings import Dict
 from .objects import Object
 from .partials import Partial
-from .sequences import InputList, List, Tuple
-from .sets import Set
 from .tensors import Tensor
 
 # Text and patterns in; out what cannot be changed, and depends on nothing else. That it is remembered meanwhile is not seen.
@@ -259,135 +248,3 @@ def _recursive(place: str) -> None:
 
 _recursive("dataclasses._recursive_repr.<locals>.wrapper")
 _recursive("reprlib.recursive_repr.<locals>.decorating_function.<locals>.wrapper")
-
-
-@handles(copy.copy)
-def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = args[0].realize(m)
-    if isinstance(value, Constant | Tuple):
-        return value
-    if isinstance(value, List | Dict | Set):
-        return value if value.python_type() is frozenset else value.method(m, "copy", [], {})
-    if isinstance(value, Object):
-        own = class_lookup(m, value.cls, "__copy__")[0]
-        if isinstance(own, types.FunctionType):
-            return m.calls.call(m.builder.class_attribute(own), [value], {})
-        if own is MISSING and value.payload is None and _copied_by_default(m, value.cls, _COPY):
-            made = m.effects.created(Object(value.cls))
-            made.attrs.update(InstanceDict(value).snapshot(m))
-            return made
-    raise Unsupported(f"copy of {value!r}")
-
-
-@handles(copy.deepcopy)
-def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    named = dict(zip(("x", "memo"), args, strict=False)) | kwargs
-    memo = named["memo"].realize(m) if "memo" in named else Constant(None)
-    if not isinstance(memo, Memo) and not m.builder.is_none(memo):
-        raise Unsupported("copy.deepcopy with a memo of the program's own")
-    return _deep(m, named["x"], memo if isinstance(memo, Memo) else m.effects.created(Memo({})))
-
-
-class Memo(Dict):
-    """What ``copy.deepcopy`` hands to the program's ``__deepcopy__``, which hands it on: what was copied already."""
-
-    def __init__(self, entries: dict[Hashable, tuple[Variable, Variable]]) -> None:
-        super().__init__(entries)
-        self.copies: dict[int, Variable] = {}
-        #: The originals, which live on while their ids are in use; tensors by themselves.
-        self.originals: list[Variable] = []
-        self.tensors: list[Variable] = []
-
-    def put(self, original: Variable, made: Variable) -> Variable:
-        """Note a copy."""
-        self.originals.append(original)
-        self.copies[id(original)] = made
-        return made
-
-
-def _deep_copy_of_known(m: Interpreter, value: Known) -> Variable:
-    """Itself, or what ``copy`` raises for it; what the program says of it is not run ahead."""
-    own = class_lookup(m, type(value.value), "__deepcopy__")[0]
-    if isinstance(own, types.FunctionType) and module_of(own) != enum.__name__:
-        raise Unsupported(f"deep copy of {value!r}")
-    if m.builder.fold(copy.deepcopy, [value.value]) is not value.value:
-        raise Unsupported(f"deep copy of {value!r}")
-    return value
-
-
-def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
-    """The deep copy of anything; objects met twice are copied once."""
-    value = value.realize(m)
-    if isinstance(value, Constant | Function):
-        return value
-    if isinstance(value, Known):
-        return _deep_copy_of_known(m, value)
-    if id(value) in memo.copies:
-        return memo.copies[id(value)]
-    if isinstance(value, Tensor):
-        return memo.put(value, deep_copy_of_tensor(m, value, memo.tensors))
-    if isinstance(value, List) and type(value) in (List, InputList):
-        made_list: List = m.effects.created(List([], value.cls))
-        memo.put(value, made_list)
-        made_list.items.extend(_deep(m, x, memo) for x in list(value.items))
-        return made_list
-    if type(value) is Tuple and value.cls is tuple:
-        return _deep_copy_of_tuple(m, value, memo)
-    if isinstance(value, InstanceDict):
-        value = value.as_dict(m)
-    if isinstance(value, Dict) and value.factory is None:
-        copied: Dict = m.effects.created(Dict({}, value.cls))
-        memo.put(value, copied)
-        for hashed, (key, content) in value.whole(m).items():
-            if not isinstance(key.realize(m), Constant | Known):
-                raise Unsupported("deep copy of a dictionary's keys")
-            copied.entries[hashed] = (key, _deep(m, content, memo))
-        return copied
-    if isinstance(value, Set):
-        order = value.building_order()
-        if order is None:
-            raise Unsupported("deep copy of a set, whose order is not known")
-        return memo.put(value, Set.of(m, [_deep(m, x, memo) for x in order], value.cls, in_order=True))
-    if type(value) is Object:
-        return _deep_copy_of_object(m, value, memo)
-    raise Unsupported(f"deep copy of {value!r}")
-
-
-def _deep_copy_of_tuple(m: Interpreter, value: Tuple, memo: Memo) -> Variable:
-    """Itself, if nothing in it was copied."""
-    items = [_deep(m, x, memo) for x in value.items]
-    if id(value) in memo.copies:  # it holds itself
-        return memo.copies[id(value)]
-    if all(new is old.realize(m) for new, old in zip(items, value.items, strict=True)):
-        return memo.put(value, value)
-    return memo.put(value, m.builder.new_tuple(items))
-
-
-def _deep_copy_of_object(m: Interpreter, value: Object, memo: Memo) -> Variable:
-    """By its own method, or of what it holds."""
-    own = class_lookup(m, value.cls, "__deepcopy__")[0]
-    if isinstance(own, types.FunctionType):
-        return memo.put(value, m.calls.call(m.builder.class_attribute(own), [value, memo], {}).realize(m))
-    if value.payload is not None or not _copied_by_default(m, value.cls, _DEEP_COPY):
-        raise Unsupported(f"deep copy of {value!r}")
-    made: Object = m.effects.created(Object(value.cls))
-    memo.put(value, made)
-    for name, content in InstanceDict(value).snapshot(m).items():
-        made.attrs[name] = _deep(m, content, memo)
-    return made
-
-
-_COPY = (
-    "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__", "__getattr__", "__getattribute__",
-)  # fmt: skip
-_DEEP_COPY = ("__deepcopy__", *_COPY)
-
-
-def _copied_by_default(m: Interpreter, cls: type, names: tuple[str, ...]) -> bool:
-    """Whether nothing was said of how objects of this class are copied."""
-    if cls in copyreg.dispatch_table:
-        return False
-    m.guards.add(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)
-    if not made_by_object(cls):
-        return False
-    return all(class_lookup(m, cls, name)[1] is object or class_lookup(m, cls, name)[0] is MISSING for name in names)

@@ -21,7 +21,7 @@ from symshapes import is_open
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
-from .constants import BoundBuiltin, Constant
+from .constants import BoundBuiltin, Constant, Known
 from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import class_lookup
@@ -90,6 +90,10 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
+        if m.modes.count:
+            told = m.modes.answer(getattr, [self, Constant(name)], {})
+            if told is not None:
+                return told
         m.recorder.asked_grad += name == "requires_grad"
         if name in METADATA:
             return Constant(getattr(self.fake, name))
@@ -129,6 +133,7 @@ class Tensor(Variable):
             raise Unsupported(f"Tensor.{name} within a function transform")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        m.modes.refuse("setting an attribute of a tensor")
         if name not in autograd_state.SET:
             raise Unsupported(f"setting attribute {name!r} of a tensor")
         self.require_plain(m, name)
@@ -156,6 +161,10 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return m.calls.call(self.attribute(m, name), args, kwargs)
+        if m.modes.count and hasattr(torch.Tensor, name):
+            told = m.modes.answer(getattr(torch.Tensor, name), [self, *args], kwargs)
+            if told is not None:
+                return told
         if name in DENIED_METHODS:
             return self.special_method(m, name, args, kwargs)
         if name == "storage_offset":
@@ -223,12 +232,14 @@ class Tensor(Variable):
         return m.recorder.number(self, name, args, kwargs or {}, value)
 
     def length(self, m: Interpreter) -> Variable:
+        m.modes.refuse("len() of a tensor")
         if self.fake.dim() == 0:
             m.errors.throw(TypeError, "len() of a 0-d tensor")
         return self.measure(m, "size", [Constant(0)], {})
 
     def as_number(self, m: Interpreter, cls: type) -> Variable:
         """``bool``, ``int`` or ``float`` of the one element, as a symbolic number."""
+        m.modes.refuse(f"{cls.__name__}() of a tensor")
         if not config.capture_data_dependent or self.fake.numel() != 1 or self.fake.dtype.is_complex:
             raise Unsupported(f"{cls.__name__}() of a tensor's value")
         given: Variable = self
@@ -255,11 +266,16 @@ class Tensor(Variable):
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         self.check_operator(m, "__getitem__")
+        told = m.modes.answer(operator.getitem, [self, key], {})
+        if told is not None:
+            return told
         tensor, rest = selected(m, self, _with_numbers(m, key))
         return tensor if rest is None else m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.check_operator(m, "__setitem__")
+        if m.modes.answer(operator.setitem, [self, key, value], {}) is not None:
+            return
         tensor, rest = selected(m, self, _with_numbers(m, key))
         m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
 
@@ -280,6 +296,17 @@ class Tensor(Variable):
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"
+
+
+class Getter(Known):
+    """What torch hands to a torch-function mode where an attribute of a tensor is read: what reads it."""
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return args[0].realize(m).attribute(m, self.value.__self__.__name__)
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        found = m.builder.fold(getattr, [self.value, name])
+        return m.builder.from_python(found) if isinstance(found, str) else m.builder.known(found)
 
 
 def _is_told(length: Any) -> bool:

@@ -32,6 +32,10 @@ refuses(
 )  # fmt: skip
 
 
+#: The classes that have the methods of tensors that are written in C.
+_TENSORS = tuple(cls for cls in torch.Tensor.__mro__ if cls is not object)
+
+
 class BuiltinFunction(Known):
     """A function or method descriptor written in C, or a ``torch.ops`` operator."""
 
@@ -43,12 +47,17 @@ class BuiltinFunction(Known):
         marked = mark_of(function)
         if marked is not None:
             return marked(m, function, args, kwargs)
+        is_operation = is_recorded_builtin(function)
+        if m.modes.count and (is_operation or getattr(function, "__objclass__", None) in _TENSORS):
+            told = m.modes.answer(function, args, kwargs)
+            if told is not None:
+                return told
         handler = handler_of(function)
         if handler is not None:
             if not isinstance(handler, Fold):
                 check_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
-        if is_recorded_builtin(function) or isinstance(function, OpOverload | OpOverloadPacket):
+        if is_operation or isinstance(function, OpOverload | OpOverloadPacket):
             return m.recorder.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             return call_remembering(m, function, args, kwargs)

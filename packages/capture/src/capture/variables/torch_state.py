@@ -62,12 +62,30 @@ def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     answer = m.builder.fold(function, real, named)
     m.recorder.asked_grad += function is torch.is_grad_enabled
     asked = (*real, *named.values())  # each takes one argument at most
+    if m.modes.count and function in (_torch.torch_function_depth, _torch.in_function_mode):
+        answer = type(answer)(answer + m.modes.count)
     name = ANSWERS.get((function, asked))
     if name is None:
         m.guards.add(None, GuardKind.ANSWER, (function, asked, answer))
     elif SETTINGS[name].only_if:
         _note(m, name)
     return m.builder.from_python(answer)
+
+
+@handles(_torch.enter_function_mode)
+def _enter_mode(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    m.modes.enter(args[0].realize(m))
+    return Constant(None)
+
+
+@handles(_torch.leave_function_mode)
+def _leave_mode(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.modes.leave()
+
+
+@handles(_torch.function_mode_at)
+def _mode_at(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.modes.at(m.operators.index(args[0]) - _torch.torch_function_depth())
 
 
 def _note(m: Interpreter, name: str) -> None:
@@ -81,7 +99,9 @@ _register()
 
 
 def _has_torch_function(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """Plain tensors have no overrides, and other objects that are asked about rarely."""
+    """Plain tensors have no overrides, and other objects that are asked about rarely; a mode is asked about all."""
+    if m.modes.count:
+        return Constant(True)
     for value in [v for a in args for v in _each(a.realize(m))]:
         real = value.realize(m)
         if isinstance(real, Object) and class_lookup(m, real.cls, "__torch_function__")[0] is not MISSING:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils._pytree import tree_leaves
 
 from capture import _torch
 from capture.errors import Unsupported
@@ -241,3 +243,20 @@ def _no_hooks(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 handles(*_torch.FORBID_SAVED_TENSOR_HOOKS, _torch.why_no_saved_tensor_hooks)(_no_hooks)
+
+
+def _index_by_tensors(self: object, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Within vmap a tensor without dimensions is an index of many: by `Tensor.__getitem__` it would be read."""
+    if func is torch.Tensor.__getitem__:
+        indices = tree_leaves(args[1])
+        if all(isinstance(index, (torch.Tensor, int)) for index in indices):
+            device = args[0].device
+            given = [torch.tensor(i, dtype=torch.int64, device=device) if isinstance(i, int) else i for i in indices]
+            return torch.ops.aten.index.Tensor(args[0], given)
+    return func(*args, **(kwargs or {}))
+
+
+# Torch's own mode for that stands among its compiler, which is not traced into, and indexes by an autograd function of the same gradient.
+@handles("torch._dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex.__torch_function__")
+def _torchs_index_by_tensors(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.calls.call(m.builder.known(_index_by_tensors), args, kwargs)

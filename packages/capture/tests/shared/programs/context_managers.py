@@ -8,6 +8,7 @@ import io
 import threading
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from .registry import program
 
@@ -318,3 +319,85 @@ def break_at_redirected_output(x):
     with contextlib.redirect_stdout(out):
         print("inside", x.shape[0], sep=":")
     return x * 2, out.getvalue()
+
+
+class _Listens(TorchFunctionMode):
+    """Changes some operations, and notes all."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls.append((getattr(func, "__name__", ""), len(args), sorted(kwargs or {})))
+        found = func(*args, **(kwargs or {}))
+        return found + 1 if func is torch.sin else found
+
+
+class _Replaces(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.__getitem__:
+            return args[0].sum()
+        if func is torch.nn.functional.relu:
+            return args[0] * 100
+        return func(*args, **(kwargs or {}))
+
+
+@program
+def function_mode(x):
+    with _Listens() as mode:
+        y = 3 - (torch.sin(x) + 2 - x)
+        y = torch.nn.functional.relu(y, inplace=True) if y.shape[0] == 3 else y
+        y[0] = 1
+        z = y.view(y.size(0), -1).softmax(dim=-1)[0]
+    return y, z, mode.calls, torch.sin(x)
+
+
+@program
+def function_modes_within_each_other(x):
+    mode = _Listens()
+    with mode, _Replaces():
+        y = x[0] + torch.nn.functional.relu(x) + torch.zeros(2, dtype=x.dtype).sum()
+    with _Replaces(), mode:
+        z = torch.sin(x[1:])
+    return y, z, x[0], mode.calls
+
+
+@program
+def function_mode_left_by_an_exception(x):
+    mode = _Listens()
+    try:
+        with mode:
+            y = x.cos()
+            raise KeyError("k")
+    except KeyError:
+        y = y.sin()
+    return y, mode.calls, torch.overrides._get_current_function_mode_stack()
+
+
+@program
+def device_as_a_context(x):
+    with torch.device("meta"):
+        y = torch.empty(3)
+        with torch.device("cpu"):
+            z = torch.ones(3)
+    return y.device, z, torch.zeros(2) + x[0, 0]
+
+
+@program
+def function_mode_within_vmap(x):
+    def row(i):
+        return (i * 2 + torch.arange(4)).sum()
+
+    with _Listens() as mode:
+        y = torch.vmap(row)(x)
+    return y, "sum" in [name for name, _, _ in mode.calls]
+
+
+@program
+def break_within_function_mode(x):
+    with _Replaces():
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        z = x[0]
+    return y + z, x[0]

@@ -64,6 +64,81 @@ def deep_copy_of_cycle(x):
     return d.me is d, d is not c, d.t, d.items[0] is d.items
 
 
+class _Renamed:
+    """Reads and writes some attributes under another name, as configurations do."""
+
+    names = {"width": "size"}
+
+    def __init__(self, size, parts=()):
+        self.size = size
+        self.parts = list(parts)
+
+    def __getattribute__(self, name):
+        names = super().__getattribute__("names")
+        return super().__getattribute__(names.get(name, name))
+
+    def __setattr__(self, name, value):
+        super().__setattr__(self.names.get(name, name), value)
+
+
+_RENAMED = _Renamed(3, [_Renamed(4), None])
+
+
+@program
+def copies_of_what_reads_its_attributes_itself(x):
+    a, b = copy.deepcopy(_RENAMED), copy.copy(_RENAMED)
+    a.width = 5
+    a.parts[0].width = 6
+    del b.size
+    return (
+        x * a.size,
+        _RENAMED.width,
+        _RENAMED.parts[0].size,
+        a.parts[0].size,
+        b.parts is _RENAMED.parts,
+        hasattr(b, "width"),
+    )
+
+
+class _Asked:
+    """Answers for every name that it does not have."""
+
+    def __init__(self):
+        self.data = {"k": [1]}
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.data[name]
+
+
+@program
+def deep_copy_of_what_answers_for_all_names(x):
+    a = _Asked()
+    b = copy.deepcopy(a)
+    b.k.append(2)
+    return x, a.k, b.k
+
+
+class _Numbered:
+    made = []
+
+    def __new__(cls):
+        _Numbered.made.append(None)
+        self = super().__new__(cls)
+        self.number = self.born = len(_Numbered.made)
+        return self
+
+
+@program
+def copies_are_made_by_new(x):
+    _Numbered.made.clear()
+    a = _Numbered()
+    del a.born
+    b, c = copy.copy(a), copy.deepcopy(a)
+    return x, (a.number, b.number, c.number), (hasattr(a, "born"), b.born, c.born), len(_Numbered.made)
+
+
 class _Net(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -11,6 +11,7 @@ import logging
 import operator
 import os
 import pprint
+import random
 import re
 import string
 import struct
@@ -238,3 +239,37 @@ def user_collections(x):
     l = Only([1, 2])
     l.append(3)
     return d["A"], sorted(d), l[1:].data, len(l), "B" in d, (l + [4]).data
+
+
+_GENERATOR = random.Random(3)
+
+
+@program
+def random_numbers_nobody_reads(x):
+    for layer in range(3):
+        probability = random.uniform(0, 1)
+        if not x.requires_grad or probability < 0.5:
+            x = x + layer
+    _GENERATOR.random()
+    return x
+
+
+@program
+def random_numbers_within_bounds(x):
+    if random.random() < 0.0 or random.uniform(2, 3) < 2 or 1 - random.random() < 0 or -random.random() > 0:
+        x = x + 1
+    if random.random() <= 1 and 5.0 > random.uniform(-1, 4):
+        x = x * 2
+    return x
+
+
+@program
+def break_at_random_numbers(x):
+    random.seed(7)
+    found = [random.uniform(0, 1), random.random() < 0.5, _GENERATOR.random() > 2]
+    if random.random() < 0.3:
+        x = x + 1
+    y = x * 2
+    number = random.random()
+    number += 1
+    return y, found, number

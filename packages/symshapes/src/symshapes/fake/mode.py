@@ -13,6 +13,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import OperatorFacts, errors
 from symshapes.facts.layout import same_size
+from symshapes.fake.contents import note_content
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -84,6 +85,7 @@ class FakeMode(InfraMode):
         # Fakes have no storage: whoever asks it for its bytes is told that only the run knows.
         self.storage_size = None if shape_env is None else torch.SymInt(SymNode(STORAGE_BYTES, shape_env, None, int))
         self.data_dependent = data_dependent and shape_env is not None
+        self.counts: dict[Any, Any] = {}
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
@@ -141,6 +143,11 @@ class FakeMode(InfraMode):
     ) -> Any:
         return self.dispatch(func, args, kwargs or {})
 
+    @property
+    def answers(self) -> bool:
+        """Whether it is at an answer, inside of it: what is called there is no operation of the program."""
+        return _torch.current_fake_mode() is not self
+
     def is_question(self, func: Any) -> bool:
         """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""
         return func in _CONCRETE or func in LAYOUTS
@@ -192,7 +199,16 @@ class FakeMode(InfraMode):
         plan = self._plan(func, rule, args, kwargs)
         if plan is NotImplemented:
             return self._fall_back(func, args, kwargs)
-        return self._build(plan, args)
+        made = self._build(plan, args)
+        if (
+            self.data_dependent
+            and type(plan) is TensorMeta
+            and plan.dtype is torch.bool
+            and facts.fresh
+            and not facts.acts
+        ):
+            note_content(made, func, args, kwargs)
+        return made
 
     def _doubt(self, source: Any, copy: Any) -> None:
         self._perhaps_one.append((self._fake(source).storage_key, copy.storage_key))

@@ -26,6 +26,8 @@ class Mode(Protocol):
     """Makes symbols for the dynamic sizes of converted tensors, if given."""
     storage_size: Any | None
     """What storages of tensors with symbolic sizes say of their bytes."""
+    counts: dict[Any, Any]
+    """How many elements are not zero, by what a tensor holds (`contents.py`)."""
     data_dependent: bool
     """Whether numbers and sizes that are in the data become symbols that only the run knows."""
 
@@ -50,11 +52,21 @@ class FakeTensor(torch.Tensor):
     storage_key: object
     lazy_flags: int
     from_data: dict[Any, tuple[int, Any]]
+    made_by: tuple[int, Any]
+    """Of a mask: its version when it was made, and what it held then; see `contents.py`."""
     strides: tuple[Any, ...]
     """Of one that answers for its own layout, which torch asks by operators; see `LAYOUTS`."""
     told: TensorMeta
     """Of one with symbolic sizes: its metadata. Reading it from torch copies each number four times, and asks it what it is as often."""
-    __slots__ = ("fake_mode", "from_data", "lazy_flags", "storage_key", "strides", "told")  # no dictionary each
+    __slots__ = (
+        "fake_mode",
+        "from_data",
+        "lazy_flags",
+        "made_by",
+        "storage_key",
+        "strides",
+        "told",
+    )  # no dictionary each
 
     __torch_function__ = _torch.disabled_torch_function  # type: ignore[assignment]
 

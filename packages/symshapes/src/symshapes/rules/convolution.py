@@ -1,5 +1,6 @@
 """Convolutions and their gradients."""
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,7 @@ from symshapes.rules.layout import (
     Sizes,
     TensorMeta,
     contiguous_strides,
+    demand,
     fresh,
     is_contiguous,
     strides_for,
@@ -22,6 +24,13 @@ from symshapes.rules.registry import rule
 
 def _each(values: Sequence[Size], count: int) -> Sequence[Size]:
     return list(values) * count if len(values) == 1 else values
+
+
+def _too_short(length: Size, reach: Size) -> RuntimeError:
+    return RuntimeError(
+        f"Calculated padded input size per channel: ({length}). "
+        f"Kernel size: ({reach}). Kernel size can't be greater than actual input size"
+    )
 
 
 def output_size(
@@ -55,11 +64,7 @@ def output_size(
             out.append((length - 1) * stride[at] - 2 * padding[at] + reach + output_padding[at])
             continue
         room = length + 2 * padding[at] - reach
-        if room < 0:
-            raise RuntimeError(
-                f"Calculated padded input size per channel: ({length + 2 * padding[at]}). "
-                f"Kernel size: ({reach}). Kernel size can't be greater than actual input size"
-            )
+        demand(room >= 0, functools.partial(_too_short, length + 2 * padding[at], reach))
         out.append(room // stride[at] + 1)
     return tuple(out)
 

@@ -1,0 +1,161 @@
+"""Torch-function modes that the program enters: what each makes of an operation is evaluated, as torch would call it.
+
+In: modes as the program enters and leaves them, and operations. Out: what the innermost mode gives for an operation. What torch
+hands to a mode is not said again here: a mode of our own, which only listens, is told by torch itself, on the fakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import MethodWrapperType
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+from capture.errors import NotConstant, Unsupported
+from capture.variables.base import Args, Kwargs, Variable
+from capture.variables.constants import CONSTANT_TYPES, Constant
+from capture.variables.mappings import Dict
+from capture.variables.numbers import Symbolic
+from capture.variables.sequences import List, Tuple
+from capture.variables.slices import Slice
+from capture.variables.tensors import Getter, Tensor
+from symshapes import FakeMode
+
+from .recorder import GraphRecorder
+from .state import EvaluationState
+
+
+class _Heard(BaseException):
+    """Signal: torch has asked the mode, and nothing is computed."""
+
+
+class _Listener(TorchFunctionMode):
+    """Hears what torch hands to a mode. The types are left out: those of overrides, which fakes are and tensors are not."""
+
+    heard: tuple[Any, Any, Any]
+
+    def __init__(self, fake_mode: FakeMode) -> None:
+        super().__init__()
+        self._fake_mode = fake_mode
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._fake_mode.answers:
+            return func(*args, **(kwargs or {}))
+        self.heard = func, args, kwargs
+        raise _Heard
+
+
+class FunctionModes:
+    """The torch-function modes that one attempt has entered, innermost last."""
+
+    def __init__(self, m: Any, state: EvaluationState, recorder: GraphRecorder) -> None:
+        self._m = m
+        self._state = state
+        self._recorder = recorder
+        self._entered: list[Variable] = []
+        #: The step at which the outermost one was entered.
+        self.since = 0
+
+    @property
+    def count(self) -> int:
+        """How many are in force: the graph cannot end here, unless there are none."""
+        return len(self._entered)
+
+    def enter(self, mode: Variable) -> None:
+        """A mode is in force from here on."""
+        if not self._entered:
+            self.since = self._state.step
+        self._entered.append(mode)
+
+    def leave(self) -> Variable:
+        """The innermost one is in force no more."""
+        if not self._entered:
+            raise Unsupported("a torch-function mode from outside of the frame, which is left")
+        return self._entered.pop()
+
+    def at(self, place: int) -> Variable:
+        """One of those entered, the outermost at 0."""
+        if not 0 <= place < len(self._entered):
+            raise Unsupported("a torch-function mode from outside of the frame, which is asked for")
+        return self._entered[place]
+
+    def refuse(self, what: str) -> None:
+        """Raise ``Unsupported`` for what a mode would be asked about, were one in force."""
+        if self._entered:
+            raise Unsupported(f"{what} under a torch-function mode")
+
+    def answer(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable | None:
+        """What the innermost mode makes of a call; None where there is none, or torch does not ask it."""
+        if not self._entered:
+            return None
+        m = self._m
+        try:
+            given = [arg.realize(m).as_argument(m)[1] for arg in args]
+            named = {name: arg.realize(m).as_argument(m)[1] for name, arg in kwargs.items()}
+        except NotConstant as error:
+            raise Unsupported(f"argument of a call under a torch-function mode: {error}") from None
+        heard = self._heard(function, given, named)
+        if heard is None:
+            return None
+        known = {id(value.as_argument(m)[1]): value for arg in (*args, *kwargs.values()) for value in self._parts(arg)}
+        called, positional, by_name = heard
+        return self._call(
+            Getter(called) if isinstance(called, MethodWrapperType) else m.builder.known(called),
+            self._variable(positional, known),
+            self._variable(by_name, known),
+        )
+
+    def _heard(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        listener = _Listener(self._recorder.fake_mode)
+        try:
+            with self._recorder.fake_mode, self._m.levels.on_symbols, listener:
+                function(*args, **kwargs)
+        except _Heard:
+            return listener.heard
+        except Exception:  # it was no mode's turn: what it raises is told where it is recorded
+            return None
+        return None
+
+    def _call(self, function: Variable, args: Variable, kwargs: Variable) -> Variable:
+        """The mode is asked, and those within which it was entered are in force meanwhile."""
+        m, mode = self._m, self._entered.pop()
+        try:
+            found: Variable = m.calls.call(
+                mode.attribute(m, "__torch_function__"), [function, Tuple([]), args, kwargs], {}
+            ).realize(m)
+        finally:
+            self._entered.append(mode)
+        if isinstance(found, Constant) and found.value is NotImplemented:
+            raise Unsupported("a torch-function mode that gives NotImplemented")
+        return found
+
+    def _parts(self, variable: Variable) -> Iterator[Variable]:
+        """The tensors and symbolic numbers in an argument."""
+        value = variable.realize(self._m)
+        if isinstance(value, Tensor | Symbolic):
+            yield value
+        for part in value.parts if isinstance(value, Slice) else value.contents(self._m):
+            yield from self._parts(part)
+
+    def _variable(self, value: Any, known: dict[int, Variable]) -> Variable:
+        """The variable of an argument as torch hands it on."""
+        found = known.get(id(value))
+        if found is not None:
+            return found
+        if type(value) in CONSTANT_TYPES or value is Ellipsis:
+            return Constant(value)
+        m, kind = self._m, type(value)
+        if kind is tuple:
+            return m.builder.new_tuple([self._variable(item, known) for item in value])
+        if kind is list:
+            made: Variable = m.effects.created(List([self._variable(item, known) for item in value]))
+            return made
+        if kind is dict:
+            made = m.effects.created(Dict({k: (Constant(k), self._variable(v, known)) for k, v in value.items()}))
+            return made
+        if kind is slice:
+            return Slice(*(self._variable(part, known) for part in (value.start, value.stop, value.step)))
+        if isinstance(value, type):
+            return m.builder.known(value)
+        raise Unsupported(f"a {kind.__name__} in a call under a torch-function mode")
