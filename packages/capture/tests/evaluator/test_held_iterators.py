@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -175,3 +176,73 @@ def test_loop_with_a_break_has_few_captures() -> None:
     compiled = capture.compile(program)
     assert torch.equal(compiled(X, rows), program(X, rows))
     assert capture.report(compiled).frames <= 6
+
+
+def _twice(v: Any, calls: list[Any]) -> Any:
+    calls.append(v)
+    return v * 2
+
+
+def _pairs_of_one() -> tuple[Any, ...]:
+    inner = iter(range(20))
+    return zip(inner, inner), inner
+
+
+def _numbered_pairs_of_one() -> tuple[Any, ...]:
+    inner = iter(range(20))
+    pairs = zip(inner, inner)
+    return enumerate(pairs), pairs, inner
+
+
+def _of_mapped(join: Callable[..., Any]) -> Callable[[], tuple[Any, ...]]:
+    def build() -> tuple[Any, ...]:
+        calls: list[Any] = []
+        inner = iter(range(20))
+        return join(map(functools.partial(_twice, calls=calls), inner)), inner, calls
+
+    return build
+
+
+def _strict_and_uneven() -> tuple[Any, ...]:
+    longer, shorter = iter(range(5)), iter(range(2))
+    return zip(shorter, longer, strict=True), zip(longer, shorter), longer
+
+
+@pytest.mark.parametrize(
+    "build", [_pairs_of_one, _numbered_pairs_of_one, _of_mapped(zip), _of_mapped(enumerate), _strict_and_uneven]
+)
+def test_iterators_over_the_same(build: Callable[[], tuple[Any, ...]]) -> None:
+    def program(iterators: Any, x: torch.Tensor) -> Any:
+        return [next(it, None) for it in (*iterators, *iterators) if not isinstance(it, list)], x + 1
+
+    def call(fn: Any) -> Any:
+        iterators = build()
+        results: list[Any] = []
+        for _ in range(4):
+            try:
+                results.append((shown(fn(iterators, X)), *(x.copy() for x in iterators if isinstance(x, list))))
+            except ValueError as error:
+                results.append(str(error))
+        return results, [x if isinstance(x, list) else list(x) for x in iterators[::-1]]
+
+    assert call(capture.compile(program)) == call(program)
+
+
+@pytest.mark.parametrize(
+    "build", [lambda d: iter(d), lambda d: enumerate(d.items()), lambda d: zip(set(d), d.values())]
+)
+def test_dictionary_changed_before_the_call(build: Callable[[Any], Any]) -> None:
+    def program(it: Any, x: torch.Tensor) -> Any:
+        return x + 1, next(it)
+
+    def call(fn: Any) -> Any:
+        d = {1: 2, 3: 4, 5: 6}
+        it = build(d)
+        results = [fn(it, X)[1]]
+        d[7] = 8
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="changed size"):
+                fn(it, X)
+        return results
+
+    assert call(capture.compile(program)) == call(program)

@@ -39,8 +39,14 @@ _LIST = _kind([])
 
 
 def ahead(iterator: Any, index: int) -> Any:
-    """What an iterator gives after so many steps; raises ``LookupError`` if it ends before that."""
-    content, *position = iterator.__reduce__()[1:]
+    """What an iterator gives after so many steps.
+
+    Raises ``LookupError`` if it ends before that, ``Unsupported`` if it would raise.
+    """
+    try:
+        content, *position = iterator.__reduce__()[1:]
+    except RuntimeError as error:  # a set or dictionary that it goes over has changed
+        raise Unsupported(f"an iterator from outside that gives nothing any more: {error}") from None
     at = position[0] if position and position[0] is not None else 0
     where = at - index if type(iterator) is _REVERSED else at + index
     if where < 0 or not content:
@@ -76,12 +82,11 @@ class _Moved:
     """How far the program moved an iterator, and how much of that is done by moving what goes over it."""
 
     taken = taken_by_others = 0
-    ended = ended_by_others = False
+    ended = False
 
     def replay(self, e: Emitter) -> None:
         """Move the real one."""
-        steps, ended = self.taken - self.taken_by_others, self.ended and not self.ended_by_others
-        e.call_discarding(advance, [self, Constant(steps), Constant(ended)])
+        e.call_discarding(advance, [self, Constant(self.taken - self.taken_by_others), Constant(self.ended)])
 
 
 class Held(_Moved, Iterator):
@@ -144,55 +149,40 @@ def _has_left(left: int, iterator: Any) -> bool:
     return operator.length_hint(iterator) == left
 
 
-class _HeldOver(_Moved):
-    """What ``enumerate`` and ``zip`` from outside share: they are moved themselves, and move what they go over."""
+class HeldEnumerate(_Moved, Enumerate):
+    """An ``enumerate`` from outside; what it counts from may be any number.
 
-    def move(self, m: Interpreter, inner: list[Variable], take: Callable[[], Variable]) -> Variable:
-        """One step, that moves what it goes over."""
-        held = [x for x in inner if isinstance(x, _Moved)]
-        before = [(x.taken, x.ended) for x in held]
-        try:
-            found = take()
-            self.taken += 1
-        except StopIter:
-            self.ended = True
-            raise
-        finally:
-            for each, (taken, ended) in zip(held, before, strict=True):
-                each.taken_by_others += each.taken - taken
-                each.ended_by_others |= each.ended and not ended
-            m.effects.mutated(self)  # type: ignore[arg-type]
-        return found
-
-
-class HeldEnumerate(_HeldOver, Enumerate):
-    """An ``enumerate`` from outside; what it counts from may be any number."""
+    Its count cannot be set: the real one is moved by taking from it, which moves what it goes over, too.
+    """
 
     def __init__(self, inner: Variable, start: Variable) -> None:
         super().__init__(inner, 0)
         self.start = start
+        self.moves = _moved_by(inner)
 
     def next(self, m: Interpreter) -> Variable:
-        def take() -> Variable:
-            value = self.inner.next(m)
-            number = m.operators.binary("+", self.start, Constant(self.taken))
-            made: Variable = m.builder.new_tuple([number, value])
-            return made
-
-        return self.move(m, [self.inner], take)
+        before = [each.taken for each in self.moves]
+        value = self.inner.next(
+            m
+        )  # where that ends or raises, nothing is counted, and what was taken of the others stays taken
+        for each, taken in zip(self.moves, before, strict=True):
+            each.taken_by_others += each.taken - taken
+        number = m.operators.binary("+", self.start, Constant(self.taken))
+        self.taken += 1
+        m.effects.mutated(self)
+        return m.builder.new_tuple([number, value])
 
     def written(self) -> Iterable[Variable]:
         return ()
 
 
-class HeldZip(_HeldOver, Zip):
-    """A ``zip`` from outside."""
-
-    def next(self, m: Interpreter) -> Variable:
-        return self.move(m, self.inner, lambda: Zip.next(self, m))
-
-    def written(self) -> Iterable[Variable]:
-        return ()
+def _moved_by(iterator: Variable) -> list[_Moved]:
+    """Each of the iterators that one step of this one moves for real. Raises ``Unsupported`` where a step would run the program's code."""
+    if isinstance(iterator, _Moved):
+        return [iterator]
+    if not isinstance(iterator, Zip):
+        raise Unsupported(f"an enumerate from outside, over {iterator!r}")
+    return list({id(x): x for each in iterator.inner for x in _moved_by(each)}.values())  # `zip(it, it)` has one
 
 
 @builds(*_POSITIONED, *_LISTED, _REVERSED)
@@ -204,7 +194,7 @@ def _build_held(m: Interpreter, value: Any, source: Source | None) -> Variable:
 def _inner(m: Interpreter, value: Any, source: Source, index: int) -> Variable:
     """One of the iterators that another goes over, which is moved with it."""
     found = m.builder.wrap(part_of(value, index), Applied(source, part_of, index)).realize(m)
-    if not isinstance(found, Held | HeldEnumerate | HeldZip | Map | Filter):
+    if not isinstance(found, _Moved | Zip | Map | Filter):
         raise Unsupported(f"{type(value).__name__} from outside, over {found!r}")
     return found
 
@@ -243,7 +233,7 @@ def _build_zip(m: Interpreter, value: Any, source: Source | None) -> Variable:
     ):
         check = functools.partial(_counted, number, what)
         m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"{words} of {{}}: {number}"))
-    return HeldZip([_inner(m, value, at, i) for i in range(count)], strict)
+    return Zip([_inner(m, value, at, i) for i in range(count)], strict)  # keeps nothing of its own that moves
 
 
 @builds(map)
