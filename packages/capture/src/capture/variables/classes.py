@@ -17,6 +17,7 @@ from capture.sources import Attr, Const, Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
+from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import check_arguments, handler_of
@@ -246,6 +247,8 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     if issubclass(cls, BaseException):
         if owner.__module__ != "builtins":
             raise Unsupported(f"construction of {cls.__name__}")
+        if issubclass(cls, BaseExceptionGroup):
+            return new_group(m, cls, list(args))
         return m.effects.created(ExceptionObject(cls, list(args)))
     if issubclass(cls, torch.nn.Module):
         return m.effects.created(Module(cls))
