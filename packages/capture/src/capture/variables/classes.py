@@ -28,7 +28,7 @@ from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get
 from .payloads import PAYLOADS
 
-_METADATA = frozenset(
+METADATA = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
 )
 
@@ -69,7 +69,7 @@ class Class(Known):
         if name == "__class__":
             return m.builder.known(type(cls))
         m.guards.note_type(cls)
-        if name in _METADATA and class_lookup(m, type(cls), name)[1] is type:
+        if name in METADATA and class_lookup(m, type(cls), name)[1] is type:
             value = m.builder.fold(getattr, [cls, name])
             return (
                 m.builder.wrap(value, Attr(Const(cls, cls.__qualname__), name))
@@ -319,13 +319,6 @@ class PyModule(Known):
             raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
         m.guards.note_type(self.value)
         m.globals.write(self.value.__dict__, name, value)
-
-
-@builds(type, subclasses=True)
-def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    if type.__dict__["__mro__"].__get__(value) is None:
-        raise Unsupported("a class in the making")
-    return m.builder.identified(Class(value), source)
 
 
 @builds(types.ModuleType, subclasses=True)
