@@ -11,6 +11,7 @@ from . import _native
 from ._torch import hide_from_torch_compile
 from .backends import backend_named, eager_backend
 from .compiled import Choices, compiled, compiled_call
+from .evaluator.classes import reset_statements
 from .evaluator.program import reset_programs
 from .history import reset_histories
 from .in_place import compiled_in_place
@@ -100,6 +101,7 @@ def reset() -> None:
     """Drop everything captured in this process."""
     _native.reset()
     reset_programs()
+    reset_statements()
     reset_resumes()
     reset_histories()
     reset_generated()

@@ -138,7 +138,7 @@ class Emitter:
         made = made or member
         if not made:
             return False
-        if id(made) not in self.uses:
+        if id(made) not in self.uses and made.source is None:
             raise CannotReconstruct(made, f"{made!r}, which is reached from where that is not seen")
         self.load(made)
         if name:

@@ -8,7 +8,7 @@ from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Const, Item, Referent, Source
+from capture.sources import Applied, Attr, Const, Item, Referent, Source
 from capture.variables.base import Effects, Errors, Interpreter, Variable
 from capture.variables.building import builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
@@ -22,6 +22,12 @@ from capture.variables.sequences import Tuple
 from symshapes import UnbackedError
 
 from .guards import GuardTable
+
+
+def class_of(value: Any, index: int) -> type:
+    """The class of an input; the index is of no use."""
+    return type(value)
+
 
 #: Inputs that were looked at, by identity: the real object and its variable.
 Inputs = dict[int, tuple[Any, Variable]]
@@ -38,10 +44,13 @@ class VariableBuilder:
         self._inputs = inputs
         #: What stands for variables in the prototypes of classes, by identity.
         self._standing: Inputs = {}
+        #: Where parts of other objects are read from, by identity.
+        self._places: dict[int, Source] = {}
 
     def release(self) -> None:
         """Let go of what stands for variables."""
         self._standing.clear()
+        self._places.clear()
 
     # Inputs
 
@@ -56,11 +65,15 @@ class VariableBuilder:
                 return symbolic
             self._guards.add(source, GuardKind.EQUALS, value)
             return Constant(value, source)
+        if self._places and (source is None or isinstance(source, Const)):
+            source = self._places.get(id(value), source)
         found = self._inputs.get(id(value))
         if found is not None:
             return self._again(found, source)
         found = self._standing.get(id(value))
         if found is not None:
+            if source is not None and not isinstance(source, Const) and found[1].source not in (None, source):
+                self._guards.add(source, GuardKind.SAME_OBJECT, found[1].source)
             return found[1]
         variable = self._build(value, source)
         if not isinstance(variable, Known | Constant):
@@ -73,6 +86,17 @@ class VariableBuilder:
         """A real object, which nobody else has, is what a variable is looked up by."""
         self._standing[id(value)] = (value, variable)
         self._guards.exempt(value)
+
+    def read_from(self, value: Any, source: Source) -> None:
+        """Where an object is read from, which is known as part of another: its identity is not fixed."""
+        self._places[id(value)] = source
+
+    def is_alike(self, source: Source, cls: type) -> bool:
+        """Guard an input's class by what it is made of, if it is one of many."""
+        if not self._m.classes.made_anew(cls):
+            return False
+        self.wrap(cls, Applied(source, class_of, 0))
+        return True
 
     def met(self, value: Any) -> Variable | None:
         """The variable of a real object that was looked at already."""
@@ -160,7 +184,9 @@ class VariableBuilder:
             return found
         if type(raw) in CONSTANT_TYPES:
             return Constant(raw)
-        return self.wrap(raw, Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name))
+        made = self._m.classes.made.get(id(owner))
+        base = Const(owner, owner.__qualname__) if made is None or made.source is None else made.source
+        return self.wrap(raw, Item(Attr(base, "__dict__"), name))
 
     # Values made in the frame
 

@@ -6,13 +6,17 @@ Raw look-ups along the MRO are noted by class and name; the guards on them are m
 from __future__ import annotations
 
 import abc
+import enum
 import weakref
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
+import torch
+
 from capture import _native
+from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind, Predicate
-from capture.sources import Attr, ClassEntry, Const, Item
+from capture.sources import Attr, ClassEntry, Const, Item, Source
 from capture.variables.assumptions import Guards
 from capture.variables.constants import CONSTANT_TYPES
 from capture.variables.lookups import MISSING, can_change
@@ -36,16 +40,22 @@ class ClassLookups:
         #: Of what such a prototype holds that was made with it: its class, the name, and maybe the attribute of what is there.
         self.parts: dict[int, tuple[Any, str, str]] = {}
         #: What was looked up in them before they were changed, by name.
+        #: Of those from outside that are told by what they are like.
+        self._alike: list[Any] = []
+        #: Those taken for the objects that they are, by statement.
+        self._fixed: dict[tuple[str, str], type] = {}
         self._past: list[tuple[str, tuple[type, Any, type, str | None]]] = []
 
     def release(self) -> None:
         """Let go of the program's classes."""
-        _left.extend(made.value for made in self.made.values())
+        _left.extend(made.value for made in self.made.values() if made.source is None)
         for made in self.made.values():
             vars(made).clear()
         self.made.clear()
         self.parts.clear()
         self._past.clear()
+        self._alike.clear()
+        self._fixed.clear()
         self._entries.clear()
         self._changing.clear()
         self._ordered.clear()
@@ -108,11 +118,59 @@ class ClassLookups:
         """The classes made of those that go on, and know their subclasses; ``kept`` are the variables, by identity, of what goes on."""
         found: list[Any] = []
         for made in self.made.values():
+            if made.source is not None:
+                continue
             above = [self.made.get(id(base)) for base in made.value.__mro__[1:]]
             known = any(each in found or id(each) in kept for each in above if each is not None)
             if known or any(map(self._can_change, made.value.__mro__)):
                 found.append(made)
         return found
+
+    # Classes of statements that calls run anew
+
+    def made_anew(self, cls: type) -> bool:
+        """Whether another class of its statement was met: it is one of many."""
+        if (
+            "<locals>" not in cls.__qualname__
+            or issubclass(type(cls), enum.EnumMeta)
+            or issubclass(cls, torch.nn.Module)
+        ):
+            return False  # members, and modules, are told by identity in ways of their own
+        statement = cls.__module__, cls.__qualname__
+        first = _statements.get(statement)
+        if first is None:
+            if len(_statements) >= _MOST_STATEMENTS:
+                _statements.clear()
+            first = _statements[statement] = weakref.ref(cls)
+        if first != _MANY and first() is not cls:
+            _statements[statement] = first = _MANY
+        return first == _MANY
+
+    def note_fixed(self, cls: type) -> None:
+        """One is taken for the object that it is."""
+        self._fixed.setdefault((cls.__module__, cls.__qualname__), cls)
+        self._check_apart()
+
+    def add_alike(self, made: Any) -> None:
+        """Of one, another that is like it will do."""
+        cls = made.value
+        self._alike.append(made)
+        self.made[id(cls)] = made
+        others = [each for each in self._alike if each.value.__qualname__ == cls.__qualname__]
+        self._guards.distinct([each.source for each in others])
+        for base in cls.__mro__[1:]:
+            if not self.made_anew(base):
+                self.note_order(base)
+        self._check_apart()
+
+    def _check_apart(self) -> None:
+        """A class that is like another is that other one at some call, for all that is known: then both are told by what they are like."""
+        if any((each.value.__module__, each.value.__qualname__) in self._fixed for each in self._alike):
+            raise Unsupported("classes of one statement, one of them known as the object that it is")
+
+    def hangs_from_alike(self, source: Source) -> bool:
+        """Whether a source is read from such a class."""
+        return bool(self._alike) and any(each.source in source.path for each in self._alike)
 
     def is_made(self, cls: type) -> bool:
         """Whether it is the prototype of one."""
@@ -181,6 +239,17 @@ class ClassLookups:
                     yield Guard(Item(entries, name), kind, raw, line)
             if raw is not MISSING and base is owner:
                 return
+
+
+#: Of a statement whose classes were met: the first, or that there were several.
+_statements: dict[tuple[str, str], Any] = {}
+_MANY = "many"
+_MOST_STATEMENTS = 1000
+
+
+def reset_statements() -> None:
+    """Forget which statements made several classes."""
+    _statements.clear()
 
 
 #: Prototypes of evaluations that have ended.

@@ -50,6 +50,8 @@ class GuardTable:
         #: Objects that were computed for this capture alone, by identity.
         self._exempt: dict[int, Any] = {}
         self._noted: set[tuple[int, str]] = set()
+        #: Guards an input's class by what it is made of, if it is one of many; whether it did.
+        self.is_alike: Callable[[Source, type], bool] | None = None
 
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
@@ -85,6 +87,7 @@ class GuardTable:
     def release(self) -> None:
         """Let go of the program's objects."""
         self._table = {}
+        self.is_alike = None
         self._reached.clear()
         self._exempt.clear()
 
@@ -113,6 +116,8 @@ class GuardTable:
         """An input is of exactly this class."""
         if source is None:
             raise Unsupported(f"{cls.__name__} of unknown origin")
+        if not isinstance(source, Const) and self.is_alike is not None and self.is_alike(source, cls):
+            return
         if not isinstance(source, Const) or can_change(cls):
             self.add(source, GuardKind.TYPE, cls)
 

@@ -54,6 +54,7 @@ class Machine:
         self.classes = ClassLookups(self.guards, self.state.where)
         self.identity = ObjectIdentity(self.guards, self.effects, self._inputs)
         self.builder = VariableBuilder(self, self.guards, self.effects, self.errors, self._inputs)
+        self.guards.is_alike = self.builder.is_alike
         self.globals = ProgramGlobals(root_globals, self.guards, self.builder, self.effects, self.errors, self._inputs)
         numbers = DynamicSizes(dynamic, experience.history, experience.symbolic_numbers, self.state.where)
         self.recorder = GraphRecorder(

@@ -13,7 +13,6 @@ UNEVALUATED = {
     "IMPORT_STAR": "an import of all names of a module",
     "PRINT_EXPR": _INTERACTIVE,
     "END_ASYNC_FOR": "asynchronous code",
-    "CALL_INTRINSIC_2": "an operation of the interpreter",
 }  # fmt: skip
 
 #: By number of the operation of one operand that a CALL_INTRINSIC_1 is.
@@ -30,7 +29,6 @@ UNEVALUATED_UNARY = {
 
 #: The same of the operations of two operands.
 UNEVALUATED_BINARY = {
-    1: "exception groups",
     2: _PARAMETERS,
     3: _PARAMETERS,
     4: "a function with type parameters",
@@ -40,8 +38,8 @@ UNEVALUATED_BINARY = {
 
 def why_unevaluated(name: str, arg: int) -> str:
     """What to say of an operation without a handler."""
-    if name == "CALL_INTRINSIC_2" and arg in UNEVALUATED_BINARY:
-        return UNEVALUATED_BINARY[arg]
+    if name == "CALL_INTRINSIC_2":
+        return UNEVALUATED_BINARY.get(arg, f"intrinsic {arg} of two operands")
     return UNEVALUATED.get(name, f"operation {name}")
 
 

@@ -72,6 +72,9 @@ class Guards(Protocol):
     def note_identity(self, variable: Sourced, value: Any) -> None:
         """Which object an input is counts."""
 
+    def distinct(self, sources: list[Source]) -> None:
+        """Several sources read different objects."""
+
     def exempt(self, value: Any) -> None:
         """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
 
@@ -130,3 +133,17 @@ class Classes(Protocol):
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
+
+    # Classes of statements that calls run anew
+
+    def made_anew(self, cls: type) -> bool:
+        """Whether another class of its statement was met: it is one of many."""
+
+    def note_fixed(self, cls: type) -> None:
+        """One is taken for the object that it is."""
+
+    def add_alike(self, made: Any) -> None:
+        """Of one, another that is like it will do."""
+
+    def hangs_from_alike(self, source: Source) -> bool:
+        """Whether a source is read from such a class."""

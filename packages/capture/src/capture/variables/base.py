@@ -123,6 +123,9 @@ class Builder(Protocol):
     def stands_for(self, value: Any, variable: Variable) -> None:
         """A real object, which nobody else has, is what a variable is looked up by."""
 
+    def read_from(self, value: Any, source: Source) -> None:
+        """Where an object is read from, which is known as part of another: its identity is not fixed."""
+
     def met(self, value: Any) -> Variable | None:
         """The variable of a real object that was looked at already."""
 

@@ -17,6 +17,7 @@ from capture.sources import Attr, Const, Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
+from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import check_arguments, handler_of
@@ -27,7 +28,7 @@ from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get
 from .payloads import PAYLOADS
 
-_METADATA = frozenset(
+METADATA = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
 )
 
@@ -68,7 +69,7 @@ class Class(Known):
         if name == "__class__":
             return m.builder.known(type(cls))
         m.guards.note_type(cls)
-        if name in _METADATA and class_lookup(m, type(cls), name)[1] is type:
+        if name in METADATA and class_lookup(m, type(cls), name)[1] is type:
             value = m.builder.fold(getattr, [cls, name])
             return (
                 m.builder.wrap(value, Attr(Const(cls, cls.__qualname__), name))
@@ -246,6 +247,8 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     if issubclass(cls, BaseException):
         if owner.__module__ != "builtins":
             raise Unsupported(f"construction of {cls.__name__}")
+        if issubclass(cls, BaseExceptionGroup):
+            return new_group(m, cls, list(args))
         return m.effects.created(ExceptionObject(cls, list(args)))
     if issubclass(cls, torch.nn.Module):
         return m.effects.created(Module(cls))
@@ -316,13 +319,6 @@ class PyModule(Known):
             raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
         m.guards.note_type(self.value)
         m.globals.write(self.value.__dict__, name, value)
-
-
-@builds(type, subclasses=True)
-def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    if type.__dict__["__mro__"].__get__(value) is None:
-        raise Unsupported("a class in the making")
-    return m.builder.identified(Class(value), source)
 
 
 @builds(types.ModuleType, subclasses=True)

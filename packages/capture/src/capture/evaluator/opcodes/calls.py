@@ -6,7 +6,7 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.evaluator.unevaluated import why_no_intrinsic
+from capture.evaluator.unevaluated import why_no_intrinsic, why_unevaluated
 from capture.variables.base import Kwargs, Variable
 from capture.variables.coroutines import Given
 from capture.variables.functions import Cell, Function
@@ -14,6 +14,7 @@ from capture.variables.generators import escaped
 from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
 
+from .exceptions import prepare_reraise
 from .registry import operation
 
 
@@ -111,6 +112,13 @@ def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> None:
     else:
         made.defaults = m.iteration.elements(value)
     frame.push(made)
+
+
+@operation("CALL_INTRINSIC_2")
+def _call_intrinsic_2(m: Machine, frame: Frame, op: Op) -> None:
+    if op.arg != 1:
+        raise Unsupported(why_unevaluated(op.name, op.arg))
+    prepare_reraise(m, frame, op)
 
 
 @operation("CALL_INTRINSIC_1")

@@ -10,11 +10,12 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant, looked_up
+from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject, Traceback
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
-from capture.variables.sequences import Tuple
+from capture.variables.sequences import List, Tuple
 
 from .registry import operation
 
@@ -122,6 +123,20 @@ def _cleanup_throw(m: Machine, frame: Frame, op: Op) -> None:
     raise SymbolicRaise(exception)
 
 
-@operation("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
-def _exception_groups(m: Machine, frame: Frame, op: Op) -> None:
-    raise Unsupported("exception groups")
+@operation("CHECK_EG_MATCH")
+def _check_eg_match(m: Machine, frame: Frame, op: Op) -> None:
+    what, exception = frame.pop(m), frame.pop(m)
+    match, rest = handled_by(m, exception, what)
+    frame.push(rest or Constant(None))
+    frame.push(match or Constant(None))
+    if match is not None:
+        m.effects.activity += 1
+        m.errors.slots[-1] = match
+
+
+@operation("PREP_RERAISE_STAR")
+def prepare_reraise(m: Machine, frame: Frame, op: Op) -> None:
+    """What is left of an exception after the clauses of an ``except*``."""
+    found, exception = frame.pop(m), frame.pop(m)
+    assert isinstance(found, List)
+    frame.push(left_over(m, exception, list(found.items)))
