@@ -170,9 +170,16 @@ CAUSES: tuple[Cause, ...] = (
         "A traceback, a context, a group, or the text of an exception with values that are not known.",
         "Handle the exception by its class, or outside of what is compiled.",
         "traceback of an exception",
-        r"traceback|exception group|context of an exception|of an exception|an exception object|user's exception",
+        r"traceback|exception group|context of an exception|of an exception|an exception object|user's exception|exception with a context",
     ),
     # Torch
+    Cause(
+        "B317", "break", "A torch-function mode, in a form that has none",
+        "Modes that the program enters are part of its graph; those that are in force around it, or that leave a call to what is called, are not.",
+        "Enter the mode within what is compiled, and have its `__torch_function__` give a result.",
+        "a torch-function mode that gives NotImplemented",
+        r"torch-function mode",
+    ),
     Cause(
         "B314", "break", "Function transforms, in a form that has none",
         "`vmap`, `grad`, `jvp` and their kin of `torch.func` are followed where a captured function applies them to tensors.",
@@ -348,7 +355,8 @@ CAUSES: tuple[Cause, ...] = (
         "Define such classes outside of what is compiled.",
         "class statement of C, whose metaclass is Meta",
         r"class statement|class made by|metaclass|class pattern|mapping pattern|object's class|super\(\)|__class_getitem__|\benum|enumeration"
-        r"|isinstance|of class |claims to have|rules of its own|class of|^type\.|^type of|class that",
+        r"|isinstance|of class |claims to have|rules of its own|class of|^type\.|^type of|class that|[Cc]lass in the making"
+        r"|class whose statement|class from elsewhere|dataclass|class with a|scope within a class|a property with a documentation|is made of what contains it",
     ),
     Cause(
         "B401", "break", "Code that is written in C",
@@ -379,6 +387,13 @@ CAUSES: tuple[Cause, ...] = (
         "next() of <Iterator>",
         r"\bitem\b|iteration over|next\(\) of|subscript of|length of|keys |deque|dict\b|dictionar|itertools|combinations|iterator|reversed\(\)|fromkeys|membership|mapping"
         r"|side effect on|partial|by __getitem__|its own __getitem__|^method ",
+    ),
+    Cause(
+        "B419", "break", "A random number of the standard library's",
+        "`random` is drawn after the graph, in the program's order: what is drawn may be handed out, and nothing else.",
+        "Draw the number outside of what is compiled, or with torch.",
+        "branch on a random number",
+        r"random number",
     ),
     Cause(
         "B414", "break", "Bytecode that is not evaluated",
