@@ -100,7 +100,9 @@ SHARED = (ROWS, 8), (8, COLUMNS), (12, 5, COLUMNS)
 
 
 def test_repeated_elements_are_saved_once():
-    assert saved_bytes(shared_keys, *map(leaf_of, SHARED)) == [BYTES] * 2  # the keys, and the product that they are made of
+    assert (
+        saved_bytes(shared_keys, *map(leaf_of, SHARED)) == [BYTES] * 2
+    )  # the keys, and the product that they are made of
 
 
 def test_an_input_that_is_repeated_may_be_written_to(interpreter):
