@@ -36,6 +36,27 @@ def test_a_model_is_compiled_compared_and_timed(train):
     assert json.dumps(asdict(reading_of(line))) == line
 
 
+@pytest.mark.parametrize(("largest", "scale"), [(1e-9, 4096.0), (0.03, 2048.0), (5.0, 8.0), (1e4, 1.0), (0.0, 1.0)])
+def test_losses_of_halves_are_scaled(largest, scale):
+    """So far that their gradients are numbers of ordinary size, where those of the loss itself are not."""
+    assert child.scale_for([torch.tensor([0.0, -largest])]) == scale
+
+
+def test_gradients_of_halves_are_far_above_the_smallest(monkeypatch):
+    seen = []
+
+    def watched(module, options):
+        seen.extend(module.parameters())
+        return module
+
+    monkeypatch.setitem(child.CONTENDERS, "ours", watched)
+    reading = child.read(
+        Asked(MODEL, ("ours",), train=True, dtype="float16", rounds=0, threads=torch.get_num_threads())
+    )
+    assert reading.failed == {}
+    assert max(each.grad.abs().max().item() for each in seen) > 1
+
+
 def test_a_wrong_result_is_told(monkeypatch):
     monkeypatch.setitem(child.CONTENDERS, "ours", lambda module, options: lambda *args: module(*args) * 1.01)
     reading = child.read(Asked(MODEL, ("ours",), rounds=0, threads=torch.get_num_threads()))

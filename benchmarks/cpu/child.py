@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,8 @@ from tests_integration.zoo import Inputs, loss_of, output_tensors
 
 ROUND = 0.04
 """Seconds of a round, about: well above the clock's grain."""
+LARGEST = 64.0
+"""Of a scaled loss's gradients, about."""
 Step = Callable[[], list[torch.Tensor]]
 
 
@@ -72,9 +75,16 @@ def converted(value: Any, dtype: torch.dtype, device: str) -> Any:
     return value.to(device, dtype) if value.is_floating_point() else value.to(device)
 
 
-def step_of(module: nn.Module, run: Callable[..., Any], inputs: Inputs, train: bool, optimised: bool = False) -> Step:
-    """Inference, or forward, loss and backward (`optimised`: and AdamW's step); what a step returns is compared: outputs, and in training
-    the gradients."""
+def step_of(
+    module: nn.Module,
+    run: Callable[..., Any],
+    inputs: Inputs,
+    train: bool,
+    optimised: bool = False,
+    scale: float = 1.0,
+) -> Step:
+    """Inference, or forward, loss (times `scale`) and backward (`optimised`: and AdamW's step); what a step returns is compared: outputs,
+    and in training the gradients."""
     args, kwargs = inputs
     parameters = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=1e-6) if optimised else None
@@ -87,12 +97,23 @@ def step_of(module: nn.Module, run: Callable[..., Any], inputs: Inputs, train: b
         for p in parameters:
             p.grad = None
         output: Any = run(*args, **kwargs)
-        loss_of(output).backward()
+        (loss_of(output) * scale).backward()
         if optimizer is not None:
             optimizer.step()
         return [*output_tensors(output), *(p.grad for p in parameters if p.grad is not None)]
 
     return fit if train else infer
+
+
+def scale_for(gradients: list[torch.Tensor]) -> float:
+    """What to scale a loss with, as all do who train in float16: gradients far below its smallest normal number are rounding alone, and
+    two orders of eager's own sums differ in them by more than any bound. A power of two, by which the largest stays far from overflow.
+
+    Args:
+        gradients: with the loss as it is.
+    """
+    largest = max((each.abs().max().item() for each in gradients), default=0.0)
+    return 2.0 ** min(12, max(0, math.floor(math.log2(LARGEST / largest)))) if 0 < largest < math.inf else 1.0
 
 
 def prepared(module: nn.Module, dropout: bool = False) -> nn.Module:
@@ -118,13 +139,17 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
     module = prepared(model.build(dtype).train(asked.train), asked.whole)
     args, kwargs = model.inputs(asked.batch, dtype)
 
-    def step_under(contender: str, precision: torch.dtype = dtype) -> Step:
+    def step_under(contender: str, precision: torch.dtype = dtype, train: bool = asked.train) -> Step:
         mine = copy.deepcopy(module).to(asked.device, precision)
         run = compilers[contender](mine, options=asked.options.get(contender))
         place = functools.partial(converted, dtype=precision, device=asked.device)
         inputs = (tuple(map(place, args)), {k: place(v) for k, v in kwargs.items()})
-        return step_of(mine, run, inputs, asked.train, asked.whole)
+        return step_of(mine, run, inputs, train, asked.whole, scale)
 
+    scale = 1.0
+    if asked.train and dtype is torch.float16:
+        outputs = len(step_under("eager", torch.float64, train=False)())
+        scale = scale_for(step_under("eager", torch.float64)()[outputs:])
     exact = [t.clone() for t in step_under("eager", torch.float64)()]
     eager = [t.clone() for t in step_under("eager")()]
     steps: dict[str, Timed] = {}

@@ -35,6 +35,9 @@ aten = torch.ops.aten
 NUMBERS = (*SYMBOLIC, int, float)
 FEW = 8
 """One of a tensor's elements is read for so many of a result's, or more: it is as good as there."""
+FEW_OPERATIONS = 16
+FEW_READS = 8
+"""Up to these a value in float32 that is computed from halves is rather computed again than kept."""
 MANY_OPERATIONS = 64
 MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
@@ -351,9 +354,23 @@ class _Lowering:
             return False
         if any(user.op == "output" or user.target not in LOWERINGS for user in readers):
             return True
+        if self._is_narrow_in_memory(source):
+            return False
         if cost.operations == 1 and self._reads_beside(node) == 1:
             return cost.expensive > 0
         return cost.expensive > 0 or cost.operations > 3 or len(cost.reads) > 1
+
+    def _is_narrow_in_memory(self, source: Source) -> bool:
+        """Whether a value is cheap and all that it is computed from is narrower, and together no larger: it is read once more in less
+        time than the value is written and read. Half precision's float32 on the way is such, in the gradients of norms."""
+        cost = source.cost
+        if cost.expensive or cost.checks or cost.operations > FEW_OPERATIONS or len(cost.reads) > FEW_READS:
+            return False
+        width, size = source.dtype.itemsize, self.builder.hint(product(source.size))
+        lengths = {read: self.builder.hint(product(read.size)) for read in cost.reads}
+        large = [read for read, length in lengths.items() if length * FEW > size]
+        read = sum(lengths[each] * each.dtype.itemsize for each in large)
+        return 0 < read <= size * width and all(each.dtype.itemsize < width for each in large)
 
     def _reads_beside(self, node: fx.Node) -> int:
         """Values in memory that an element of a call's result needs, those left out that are the same for many elements."""

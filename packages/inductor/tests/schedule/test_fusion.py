@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from inductor_schedules import check_schedule, launches
 
 from inductor import Options
+from inductor.schedule.lives import extent
 
 X = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
 WEIGHT = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
@@ -187,3 +188,36 @@ def test_rows_and_columns_of_a_square_stay_apart() -> None:
         return x.sum(0), x.sum(1)
 
     assert launches(check_schedule(f, torch.randn(8, 8))) == 2
+
+
+def test_float32_made_of_halves_is_made_again_rather_than_kept() -> None:
+    """The gradient of a batch norm in half precision: sums over all but channels, then each element by them. What it subtracts the mean
+    from, twice as wide as what it is made of, is nowhere in memory."""
+
+    def f(grad: torch.Tensor, x: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+        wide = torch.where(x > 0, grad, torch.zeros_like(grad)).float()
+        centred = x.float() - mean
+        total, product = wide.sum((0, 2), keepdim=True), (wide * centred).sum((0, 2), keepdim=True)
+        return (wide - total / 144 - centred * (product / 144)).half()
+
+    grad, x = torch.randn(2, 6, 5, 24, generator=torch.Generator().manual_seed(2)).half().unbind()
+    given = grad, x, torch.randn(1, 5, 1)
+    check_schedule(f, *given, rtol=1e-2, atol=1e-2)
+    plan = check_schedule(f, *given, options=SEPARATE, rtol=1e-2, atol=1e-2)
+    large = [
+        name for step in plan.steps for name in step.loop.writes if extent(plan.program.buffers[name]) == x.numel()
+    ]
+    assert [plan.program.buffers[name].dtype for name in large] == [torch.float16]
+
+
+def test_sums_over_what_a_kernel_makes_run_beside_those_over_what_it_is_made_of() -> None:
+    """Those of a norm's weights read what the gradient of its input is made of, those of a bias that gradient."""
+
+    def f(grad: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        grad, wide = realized(grad), x.float()
+        scaled = grad.float() * wide.pow(2).mean(-1, keepdim=True)
+        made = (scaled - wide * (scaled * wide).mean(-1, keepdim=True)).half()
+        return made, (grad.float() * wide).sum(0), grad.float().sum(0), made.sum(0)
+
+    given = torch.randn(2, 40, 24, generator=torch.Generator().manual_seed(2)).half().unbind()
+    assert launches(check_schedule(f, *given, rtol=1e-2, atol=1e-2)) == 2

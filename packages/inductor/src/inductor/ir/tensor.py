@@ -26,8 +26,8 @@ class Cost:
     operations: int = 0
     expensive: int = 0
     """Operations of many instructions: exp, tanh, pow..."""
-    reads: frozenset[int] = frozenset()
-    """Sources in memory read, by id."""
+    reads: frozenset[Source] = frozenset()
+    """Sources in memory read."""
     checks: bool = False
     """Whether a position read from data is checked on the way: all elements have to be computed, also unread ones."""
 
@@ -92,7 +92,7 @@ class TensorValue:
     def cost(self) -> Cost:
         """Of one element, as things are now."""
         if self.source.buffer is not None:
-            return Cost(reads=frozenset({id(self.source)}))
+            return Cost(reads=frozenset({self.source}))
         return self.source.cost
 
     def view(self, view: View) -> TensorValue:

@@ -331,9 +331,31 @@ class Fuser:
                 if isinstance(sibling, Group):
                     for other_name in sibling.stores:
                         found.update(self._near(other_name, node.order))
+            if node.inner:
+                found |= self._beside(node)
             self._push_siblings(node)
         for other in found:
             self._push(key, other)
+
+    def _beside(self, node: Group) -> set[int]:
+        """For sums over what some kernel is made of those over what it makes, and the other way around. Only what inputs and externs
+        give counts as what it is made of: beside sums over what a kernel before made others would have to wait, and memory with them."""
+        found: set[int] = set()
+        for name in node.loads:
+            writer = self.graph.writer.get(name)
+            source = None if writer is None else self.nodes[self.home[writer]]
+            if isinstance(source, Group):
+                given = [each for each in source.loads if not self._is_made_by_loops(each)]
+            else:
+                readers = (self.nodes[key] for key in self._near(name, node.order))
+                given = [each for one in readers if isinstance(one, Group) for each in one.stores]
+            for each in given:
+                found.update(self._near(each, node.order))
+        return {key for key in found if isinstance(other := self.nodes[key], Group) and _same_loops(node, other)}
+
+    def _is_made_by_loops(self, name: str) -> bool:
+        writer = self.graph.writer.get(name)
+        return writer is not None and isinstance(self.nodes[self.home[writer]], Group)
 
     def _push_siblings(self, node: Group) -> None:
         """Pairs of those that read from `node`."""
