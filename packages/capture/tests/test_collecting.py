@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,10 +41,12 @@ def program(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_none_happens_in_a_capture(collections: list[int], enabled: bool, fails: bool) -> None:
-    seen: list[tuple[bool, int]] = []
+    seen: list[int] = []
+    before = gc.get_threshold()
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        seen.append((gc.isenabled(), len(collections)))
+        assert gc.isenabled() == enabled, "which the program may ask"
+        seen.append(len(collections))
         if fails:
             raise RuntimeError("made up")
         return module.forward
@@ -58,8 +61,23 @@ def test_none_happens_in_a_capture(collections: list[int], enabled: bool, fails:
             assert not fails
         except Exception as error:
             assert fails and "made up" in str(error)
-        assert gc.isenabled() == enabled
-        ((inside, during),) = seen
-        assert not inside and during < 20, "it was at work before the frame was captured, if at all"
+        assert (gc.isenabled(), gc.get_threshold()) == (enabled, before)
+        (during,) = seen
+        assert during < 20, "it was at work before the frame was captured, if at all"
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("say", [gc.disable, lambda: gc.set_threshold(123)])
+def test_what_another_thread_says_meanwhile_stays(collections: list[int], say: Any) -> None:
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        thread = threading.Thread(target=say)
+        thread.start()
+        thread.join()
+        return module.forward
+
+    try:
+        capture.compile(program, backend)(torch.ones(3))
+        assert not gc.isenabled() or gc.get_threshold()[0] == 123
     finally:
         gc.enable()

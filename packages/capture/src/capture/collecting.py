@@ -13,12 +13,17 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_held_back() -> Iterator[None]:
-    """No cycles are looked for inside, unless somebody asks; nothing changes where the program has switched that off."""
-    if not gc.isenabled():
+    """No cycles are looked for inside, unless somebody asks; nothing changes where the program has switched that off.
+
+    By its threshold, of which 0 means never: whether the collector is enabled is the program's, whose other threads may ask or say so meanwhile.
+    """
+    first, *others = gc.get_threshold()
+    if not first or not gc.isenabled():  # another thread compiles, maybe
         yield
         return
-    gc.disable()
+    gc.set_threshold(0)
     try:
         yield
     finally:
-        gc.enable()
+        if not gc.get_threshold()[0]:
+            gc.set_threshold(first, *others)

@@ -261,3 +261,91 @@ def test_random_numbers_nobody_reads_are_drawn() -> None:
             run(x)
         states.append(random.getstate())
     assert states[0] == states[1]
+
+
+class _Says:
+    """Appends to a list when it dies."""
+
+    def __init__(self, log: list[str], name: str) -> None:
+        self.log, self.name = log, name
+
+    def __del__(self) -> None:
+        self.log.append(self.name)
+
+
+def test_append_while_the_object_before_dies() -> None:
+    def program(x: torch.Tensor, holder: dict[str, Any], log: list[str]) -> torch.Tensor:
+        holder["one"] = None
+        log.append("replaced")
+        return x + 1
+
+    log: list[str] = []
+    holder: dict[str, Any] = {"one": _Says(log, "died")}
+    capture.compile(program)(torch.ones(2), holder, log)
+    assert sorted(log) == ["died", "replaced"]
+
+
+def test_append_while_another_thread_appends() -> None:
+    log: list[str] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            log.append("other")  # as a thread would, while the graph runs
+            return graph(*args)
+
+        return run
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        log.append("mine")
+        return x + 1
+
+    compiled = capture.compile(program, backend=backend)
+    compiled(torch.ones(2))
+    assert sorted(log) == ["mine", "other"]
+
+
+def _grown_and_shrunk() -> set[int]:
+    """A set with room for many: another order than one made of its elements."""
+    made = set(range(200))
+    made -= set(range(3, 199))
+    made.discard(2)
+    for i in range(20, 200, 3):
+        made.add(i)
+    for i in range(20, 200, 3):
+        made.remove(i)
+    return made
+
+
+def _adds(s: set[int]) -> None:
+    s.add(8)
+    s.add(64)
+
+
+def _comes_again(s: set[int]) -> None:
+    s.discard(1)
+    s.add(8)
+    s.add(1)
+
+
+def _of_a_list(s: set[int]) -> None:
+    s.update([64, 8, 24])
+    s.discard(0)
+
+
+def _empties(s: set[int]) -> None:
+    s.clear()
+    s.add(16)
+    s.add(8)
+
+
+@pytest.mark.parametrize("change", [_adds, _comes_again, _of_a_list, _empties])
+def test_order_of_a_set_that_was_changed(change: Any) -> None:
+    def program(x: torch.Tensor, s: set[int]) -> torch.Tensor:
+        change(s)
+        return x + len(s)
+
+    mine, plain = _grown_and_shrunk(), _grown_and_shrunk()
+    compiled = capture.compile(program)
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(2), mine), program(torch.ones(2), plain))
+        assert list(mine) == list(plain)

@@ -301,6 +301,8 @@ class List(Sequence):
     def __init__(self, items: list[Variable], cls: type = list) -> None:
         super().__init__(items, cls)
         self.is_payload = False
+        #: What one from outside holds as long as it is not written.
+        self.found: tuple[Variable, ...] | None = None
 
     def as_python(self, m: Interpreter) -> Any:
         if self.cls is not list or self.source is not None:
@@ -418,10 +420,28 @@ class List(Sequence):
         e.load_list(self.items)
         e.emit(build.call(1), build.pop())
 
+    def appended(self) -> list[Variable] | None:
+        """What came to the end of one that else is as it was; None of any other.
+
+        The others are left alone: they may be many, and what another thread or a ``__del__`` appends meanwhile stays.
+        """
+        if self.found is None or len(self.items) < len(self.found):
+            return None
+        same = all(now is before for now, before in zip(self.items, self.found, strict=False))
+        return self.items[len(self.found) :] if same else None
+
     def written(self) -> Iterable[Variable]:
-        return list(self.items)
+        appended = self.appended()
+        return list(self.items) if appended is None else appended
 
     def replay(self, e: Emitter) -> None:
+        appended = self.appended()
+        if appended is not None:
+            e.emit(build.push_callable(build.load_const(list.extend)))
+            e.load(self)
+            e.load_list(appended)
+            e.emit(build.call(2), build.pop())
+            return
         if self.cls is list and not self.is_payload:
             e.load_list(self.items)
             e.load(self)
@@ -463,7 +483,8 @@ class InputList(List):
     def items(self) -> list[Variable]:
         """Its elements."""
         if self._items is None:
-            self._items = [*self._see(), *self._more]
+            self.found = tuple(self._see())
+            self._items = [*self.found, *self._more]
         return self._items
 
     @items.setter

@@ -46,6 +46,8 @@ class Set(Variable):
         self.only_grew = self.in_order = False
         #: Where the real set, which ``entries`` are in the order of, is read again.
         self.read_from: Source | None = None
+        #: What one from outside holds, from which single elements were taken and to which single ones came.
+        self.found: dict[Hashable, Variable] | None = None
 
     @classmethod
     def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
@@ -186,7 +188,7 @@ class Set(Variable):
     def py_clear(self, m: Interpreter) -> Variable:
         """``set.clear``."""
         self.entries.clear()
-        self.twin = self.cls()
+        self.twin, self.found = self.cls(), None
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
@@ -206,11 +208,13 @@ class Set(Variable):
                 self.forget_order()
             for key, x in given.entries.items():
                 self.entries.setdefault(key, x)
+            if not given.one_by_one:
+                self.found = None
         return self.changed(m)
 
     def become(self, m: Interpreter, result: Any) -> Variable:
         """Take over what an operation came to, which the real one does in place."""
-        self.entries, self.twin = result.entries, result.twin
+        self.entries, self.twin, self.found = result.entries, result.twin, None
         self.only_grew = self.in_order = False
         return self.changed(m)
 
@@ -238,6 +242,7 @@ class Set(Variable):
         else:
             self.forget_order()
         left = kept(self.entries, given.entries)
+        self.found = None
         self.entries = {k: v for k, v in (given.entries | self.entries).items() if k in left}
         self.only_grew = self.in_order = False
         return self.changed(m)
@@ -272,13 +277,28 @@ class Set(Variable):
 
     def written(self) -> Iterable[Variable]:
         check_kept(self, self.entries)
-        return list(self.entries.values())
+        return list(self.entries.values()) if self.found is None else [*self.taken(), *self.added()]
+
+    def taken(self) -> list[Variable]:
+        """What was in it, and was taken out."""
+        return [v for key, v in (self.found or {}).items() if self.entries.get(key) is not v]
+
+    def added(self) -> list[Variable]:
+        """What was not in it, or came again."""
+        found = self.found or {}
+        return [v for key, v in self.entries.items() if found.get(key) is not v]
 
     def replay(self, e: Emitter) -> None:
-        e.call_discarding(set.clear, [self])
+        if self.found is None:
+            e.call_discarding(set.clear, [self])
+            elements = self.building_order() or list(self.entries.values())
+        else:  # Its order is by all that ever happened to it.
+            for each in self.taken():
+                e.call_discarding(set.discard, [self, each])
+            elements = self.added()
         e.emit(build.push_callable(build.load_const(set.update)))
         e.load(self)
-        e.load_list(self.building_order() or list(self.entries.values()))
+        e.load_list(elements)
         e.emit(build.call(2), build.pop())
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
@@ -366,6 +386,8 @@ class Given:
         self.entries: dict[Hashable, Variable] = {}
         self.real: Any = None
         kept = value.kept_keys(m)
+        #: Whether a set takes them one after the other, and makes no room for them before.
+        self.one_by_one = kept is None and not isinstance(value, Set)
         if isinstance(value, Set):
             self.entries = dict(value.entries)
             self.real = None if value.twin is None else value.twin.copy()
@@ -425,7 +447,7 @@ def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
             m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
         wrapped = [m.builder.from_python(x) for x in value]
         made = Set({x.hash_key(m): x for x in wrapped}, type(value))
-        made.read_from = source
+        made.read_from, made.found = source, dict(made.entries)
         return made
     raise Unsupported("a set of values that are not constants, from outside the frame")
 
