@@ -23,7 +23,12 @@ _UNARY: dict[str, Any] = {"-": operator.neg, "+": operator.pos}
 #: By a known number: each grows or falls with the number that is drawn.
 _BINARY: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 #: What tells from one bound of each side that a comparison holds: below, or at most.
-_ORDERS: dict[str, tuple[Any, bool]] = {"<": (operator.lt, False), "<=": (operator.le, False), ">": (operator.lt, True), ">=": (operator.le, True)}
+_ORDERS: dict[str, tuple[Any, bool]] = {
+    "<": (operator.lt, False),
+    "<=": (operator.le, False),
+    ">": (operator.lt, True),
+    ">=": (operator.le, True),
+}
 _LARGEST = math.nextafter(1.0, 0.0)
 
 
