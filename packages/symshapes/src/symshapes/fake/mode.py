@@ -145,11 +145,6 @@ class FakeMode(InfraMode):
     ) -> Any:
         return self.dispatch(func, args, kwargs or {})
 
-    @property
-    def answers(self) -> bool:
-        """Whether it is at an answer, inside of it: what is called there is no operation of the program."""
-        return _torch.current_fake_mode() is not self
-
     def is_question(self, func: Any) -> bool:
         """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""
         return func in _CONCRETE or func in LAYOUTS
