@@ -11,6 +11,7 @@ import torch
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "arithmetic": lambda x: (x + 1, 1 - x, x * x, x / 2, x // 2, x % 3, x**2, 2**x, -x, +x, abs(x)),
     "comparisons": lambda x: (x > 1, 1 >= x, x == x, x != 2, (x > 0) & (x < 3), (x > 0) | (x < 3), (x > 0) ^ (x < 3), ~(x > 1)),
+    "ufuncs of numbers alone": lambda x: x + np.lcm(4, 6) + np.gcd(4, 6) + np.ldexp(1.5, 2),
     "numbers of Python's count for little": lambda x: (x.astype(np.float32) * 2.5, x.astype(np.int8) + 1, x.astype(np.float16) + 1),
     "scalars of NumPy's count": lambda x: (x.astype(np.float32) * np.float64(2), x.astype(np.int8) + np.int64(1)),
     "division of integers": lambda x: (x.astype(np.int32) / 2, x.astype(np.int32) // 2, x.astype(np.int32) // np.array([0])),

@@ -111,6 +111,10 @@ class DynamicSizes:
         loose = [self._meet((name, "follows", dim, rank), int(does)) for dim, does in follows]
         return [DimPolicy.DYNAMIC if changes and any(loose) else changes or name in self._whole for changes in varies]
 
+    def is_steady(self, source: Source, held: Number) -> bool:
+        """Whether a scalar tensor held the same at each capture so far."""
+        return not self._meet((self.name(source), "holds"), held)
+
     def name(self, source: Source) -> str:
         """A source's name, and its alone: an argument and a global may be called the same."""
         name = self._names.get(source)

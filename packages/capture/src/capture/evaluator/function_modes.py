@@ -1,15 +1,16 @@
 """Torch-function modes that the program enters: what each makes of an operation is evaluated, as torch would call it.
 
 In: modes as the program enters and leaves them, and operations. Out: what the innermost mode gives for an operation. What torch
-hands to a mode is not said again here: a mode of our own, which only listens, is told by torch itself, on the fakes.
+hands to a mode is not said again here: a mode of our own, which only listens, is told by torch itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import MethodWrapperType
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode
 
 from capture.errors import NotConstant, Unsupported
@@ -20,9 +21,7 @@ from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Getter, Tensor
-from symshapes import FakeMode
 
-from .recorder import GraphRecorder
 from .state import EvaluationState
 
 
@@ -31,28 +30,21 @@ class _Heard(BaseException):
 
 
 class _Listener(TorchFunctionMode):
-    """Hears what torch hands to a mode. The types are left out: those of overrides, which fakes are and tensors are not."""
+    """Hears what torch hands to a mode."""
 
-    heard: tuple[Any, Any, Any]
-
-    def __init__(self, fake_mode: FakeMode) -> None:
-        super().__init__()
-        self._fake_mode = fake_mode
+    heard: tuple[Any, Any, Any, Any]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._fake_mode.answers:
-            return func(*args, **(kwargs or {}))
-        self.heard = func, args, kwargs
+        self.heard = func, types, args, kwargs
         raise _Heard
 
 
 class FunctionModes:
     """The torch-function modes that one attempt has entered, innermost last."""
 
-    def __init__(self, m: Any, state: EvaluationState, recorder: GraphRecorder) -> None:
+    def __init__(self, m: Any, state: EvaluationState) -> None:
         self._m = m
         self._state = state
-        self._recorder = recorder
         self._entered: list[Variable] = []
         #: The step at which the outermost one was entered.
         self.since = 0
@@ -90,53 +82,50 @@ class FunctionModes:
         if not self._entered:
             return None
         m = self._m
+        stand_ins: dict[int, Variable] = {}
         try:
-            given = [arg.realize(m).as_argument(m)[1] for arg in args]
-            named = {name: arg.realize(m).as_argument(m)[1] for name, arg in kwargs.items()}
+            given = [self._stand_in(arg, stand_ins) for arg in args]
+            named = {name: self._stand_in(arg, stand_ins) for name, arg in kwargs.items()}
         except NotConstant as error:
             raise Unsupported(f"argument of a call under a torch-function mode: {error}") from None
-        heard = self._heard(function, given, named)
+        heard = _heard(function, given, named)
         if heard is None:
             return None
-        known = {id(value.as_argument(m)[1]): value for arg in (*args, *kwargs.values()) for value in self._parts(arg)}
-        called, positional, by_name = heard
+        called, *handed = heard
         return self._call(
             Getter(called) if isinstance(called, MethodWrapperType) else m.builder.known(called),
-            self._variable(positional, known),
-            self._variable(by_name, known),
+            *[self._variable(value, stand_ins) for value in handed],
         )
 
-    def _heard(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        listener = _Listener(self._recorder.fake_mode)
-        try:
-            with self._recorder.fake_mode, self._m.levels.on_symbols, listener:
-                function(*args, **kwargs)
-        except _Heard:
-            return listener.heard
-        except Exception:  # it was no mode's turn: what it raises is told where it is recorded
-            return None
-        return None
+    def _stand_in(self, argument: Variable, made: dict[int, Variable]) -> Any:
+        """A real argument: tensors of the same classes in place of those of the graph, which nobody looks at."""
+        value = argument.realize(self._m)
+        if isinstance(value, Tensor):
+            found: Any = torch.empty(())
+            if value.cls is torch.nn.Parameter:
+                found = torch.nn.Parameter(found)
+        elif isinstance(value, Slice):
+            found = slice(*[self._stand_in(part, made) for part in value.parts])
+        elif isinstance(value, Tuple | List):
+            items = [self._stand_in(part, made) for part in value.items]
+            found = items if isinstance(value, List) else tuple(items)
+        else:
+            found = value.as_argument(self._m)[1]
+            if not isinstance(value, Symbolic):
+                return found
+        made[id(found)] = value  # it lives as long as the call is asked about
+        return found
 
-    def _call(self, function: Variable, args: Variable, kwargs: Variable) -> Variable:
+    def _call(self, *args: Variable) -> Variable:
         """The mode is asked, and those within which it was entered are in force meanwhile."""
         m, mode = self._m, self._entered.pop()
         try:
-            found: Variable = m.calls.call(
-                mode.attribute(m, "__torch_function__"), [function, Tuple([]), args, kwargs], {}
-            ).realize(m)
+            found: Variable = m.calls.call(mode.attribute(m, "__torch_function__"), list(args), {}).realize(m)
         finally:
             self._entered.append(mode)
         if isinstance(found, Constant) and found.value is NotImplemented:
             raise Unsupported("a torch-function mode that gives NotImplemented")
         return found
-
-    def _parts(self, variable: Variable) -> Iterator[Variable]:
-        """The tensors and symbolic numbers in an argument."""
-        value = variable.realize(self._m)
-        if isinstance(value, Tensor | Symbolic):
-            yield value
-        for part in value.parts if isinstance(value, Slice) else value.contents(self._m):
-            yield from self._parts(part)
 
     def _variable(self, value: Any, known: dict[int, Variable]) -> Variable:
         """The variable of an argument as torch hands it on."""
@@ -159,3 +148,16 @@ class FunctionModes:
         if isinstance(value, type):
             return m.builder.known(value)
         raise Unsupported(f"a {kind.__name__} in a call under a torch-function mode")
+
+
+def _heard(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What torch hands to a mode for a call: the function, types, arguments; None where it asks no mode."""
+    listener = _Listener()
+    try:
+        with listener:
+            function(*args, **kwargs)
+    except _Heard:
+        return listener.heard
+    except Exception:  # it was no mode's turn: what it raises is told where it is recorded
+        return None
+    return None

@@ -64,7 +64,7 @@ class Machine:
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
         self.levels = TransformLevels(self, self.state, self.effects, self.recorder)
-        self.modes = FunctionModes(self, self.state, self.recorder)
+        self.modes = FunctionModes(self, self.state)
         self.subgraphs = Subgraphs(self, self.state, self.effects, self.globals, self.recorder)
         self.custom_gradients = CustomGradients(self, self.recorder, self.subgraphs)
 

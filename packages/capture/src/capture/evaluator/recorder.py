@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import torch
 from torch import fx
 
 from capture import _torch, config
-from capture.errors import NotConstant, SkipFrame, Unsupported
+from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import in_force
@@ -23,6 +23,7 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.placeholders import resolved
 from capture.variables.sequences import List, Tuple
+from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_open, is_unbacked, taking_symbols
 
@@ -46,6 +47,8 @@ _FOLLOWS = frozenset(
 )  # fmt: skip
 #: What torch's C++ says of symbolic sizes where it takes none.
 _NO_SYMBOLS = "on tensor with symbolic sizes"
+#: Among what an evaluation has found out: that it goes further with the numbers that tensors hold.
+_TELLS = "numbers in tensors"
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
 
@@ -85,7 +88,7 @@ class GraphRecorder:
         self.autocast_nesting_change = 0
         self.refusals = refusals
         self._ranges = NumberRanges()
-        self._scalars = ScalarTensors(guards)
+        self._scalars = ScalarTensors(guards, dynamic_sizes.is_steady)
         self.autograd = AutogradHistory()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
@@ -192,8 +195,9 @@ class GraphRecorder:
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})
+        self._tell_numbers((*fake_args, *fake_kwargs.values()))
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
-        promised = len(self.dynamic_sizes.env.runtime_asserts)
+        promised, unbacked = len(self.dynamic_sizes.env.runtime_asserts), self.dynamic_sizes.env.unbacked_count
         try:
             result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
         except Unsupported as problem:
@@ -203,6 +207,18 @@ class GraphRecorder:
             self.refused_by_operator = False
             decided = [self._decided(arg) for arg in args], {name: self._decided(arg) for name, arg in kwargs.items()}
             return self.record(op, target, *decided)
+        if self.fake_mode.numbers_read:
+            read, self.fake_mode.numbers_read = self.fake_mode.numbers_read, []
+            for fake in read:
+                self._scalars.keep(fake)
+            if self._is_plain(result):
+                return self._builder.from_python(result)
+            held = {id(fake): fake.number[1] for fake in read}
+            numbers = (
+                [self._with_numbers(a, held) for a in args],
+                {k: self._with_numbers(a, held) for k, a in kwargs.items()},
+            )
+            return self.record(op, target, *numbers)
         if self.fake_mode.counted_from_start:
             self._note_offsets(self.fake_mode.counted_from_start)
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
@@ -237,7 +253,10 @@ class GraphRecorder:
         node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
-        self._scalars.recorded(target, fake_args, fake_kwargs, result, wrote, self.fakes)
+        if self.dynamic_sizes.env.unbacked_count != unbacked:
+            self._scalars.note_numbers([fake_args, fake_kwargs])
+        effect = "" if not acts else "write" if wrote else "other"
+        self._scalars.recorded(target, fake_args, fake_kwargs, result, effect, self.fakes)
         return (
             self._builder.from_python(result)
             if result is not None and self._is_plain(result)
@@ -265,6 +284,8 @@ class GraphRecorder:
                 self.doubtful = self.doubtful or self._state.step
             return result
         except (DataDependentError, UnbackedError) as error:
+            if isinstance(error, UnbackedError):
+                self._try_with_numbers(error.expr)
             if self.doubtful and self.fake_mode.writes != writes:
                 words = f"{_name(target)} writes to what may be a copy or not, which only the run can tell"
                 raise Unsupported(words, self.doubtful) from None
@@ -333,7 +354,54 @@ class GraphRecorder:
 
     def decide(self, condition: Any) -> bool | None:
         """What a condition on numbers found in data is, if that can be guarded; None where only the run can tell."""
-        return self._scalars.decide(condition)
+        decided = self._scalars.decide(condition)
+        if decided is None:
+            self._try_with_numbers(condition.node.expr)
+        return decided
+
+    def told(self, tensor: Tensor) -> Any:
+        """The number that a tensor holds, guarded to stay so, where that is to be known; None where it is not."""
+        number = self._scalars.number(tensor.fake, _TELLS in self._effects.ran_ahead)
+        if number is not None:
+            self._scalars.keep(tensor.fake)
+        elif self._scalars.number(tensor.fake, True) is not None:
+            self._effects.ran_ahead.add(_TELLS)
+            raise EvaluateAgain("numbers that tensors hold")
+        return number
+
+    def _try_with_numbers(self, expr: Any) -> None:
+        """Evaluate again with the numbers that tensors hold now, if nothing goes on without those of an expression."""
+        if _TELLS not in self._effects.ran_ahead and self._scalars.could_tell(expr, self.fakes):
+            self._effects.ran_ahead.add(_TELLS)
+            raise EvaluateAgain("numbers that tensors hold")
+
+    def _tell_numbers(self, values: Iterable[Any]) -> None:
+        """Tell the fakes among arguments what they hold, where that is known: where they stand for numbers, the numbers are recorded."""
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                if value.dim() == 0:
+                    number = self._scalars.number(value, _TELLS in self._effects.ran_ahead)
+                    if number is not None:
+                        value.number = value._version, number  # type: ignore[attr-defined]
+            elif isinstance(value, tuple | list):
+                self._tell_numbers(value)
+            elif isinstance(value, slice):
+                self._tell_numbers((value.start, value.stop, value.step))
+
+    def _with_numbers(self, argument: Variable, told: dict[int, Any]) -> Variable:
+        """An argument with numbers for the fakes that were read, by their ids."""
+        value = argument.realize(self._m)
+        if isinstance(value, Tensor):
+            return Constant(told[id(value.fake)]) if id(value.fake) in told else value
+        parts: Sequence[Variable] = ()
+        if isinstance(value, Slice | Tuple | List):
+            parts = value.parts if isinstance(value, Slice) else value.items
+        changed = [self._with_numbers(part, told) for part in parts]
+        if all(new is old.realize(self._m) for new, old in zip(changed, parts, strict=True)):
+            return value
+        if isinstance(value, Slice):
+            return Slice(*changed)
+        return self._builder.new_tuple(changed) if isinstance(value, Tuple) else self._effects.created(List(changed))
 
     def control(self, operation: Any, args: tuple[fx.Node, ...], values: tuple[Any, ...], acts: bool) -> Variable:
         """Add the call of an operation over graphs, which gives `values`; `acts`: it draws random numbers, say."""

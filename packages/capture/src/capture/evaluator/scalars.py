@@ -1,59 +1,99 @@
-"""Decisions by numbers in scalar tensors on the CPU (an optimizer's count of steps): told where one tensor that a call brings tells them.
+"""What scalar tensors on the CPU hold (a count of steps, the width of a padding), where numbers and tensors that a call brings tell it.
 
-In: calls as they are recorded, and decisions by numbers found in data. Out: what the decision is now, guarded to be the same at other calls.
+In: calls as they are recorded, and decisions by numbers found in data. Out: what the decision is now, guarded to be the same at other
+calls; and the numbers themselves, of those that numbers alone tell, and of the others where nothing goes on without.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
-from capture._torch import add_to_each, held_alone, inside, is_wrapped
+from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped
+from capture.sources import Source
+from capture.trace_rules import is_recorded_builtin
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
 from symshapes import is_unbacked, print_expr
 
-#: Calls that make a tensor of numbers alone.
-_MAKERS = frozenset({torch.tensor, torch.scalar_tensor, torch.zeros, torch.ones, torch.full})
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
 _NUMBERS = (int, float)
+_PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _NAMES = {"math": math, "operator": operator}
 
+#: What scalar tensors hold, by the ids of their variables and of what is computed of them.
+Given = dict[int, torch.Tensor]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Held:
-    """What a tensor holds: what `origin` held when the frame began (or, made in the frame, since), and what was added to that."""
+    """What a tensor holds, as computed of what `origins` held when the frame began."""
 
-    origin: Tensor | None
-    made: torch.Tensor | None
-    added: tuple[tuple[Any, Any], ...] = ()
+    origins: tuple[Tensor, ...]
+    compute: Callable[[Given], torch.Tensor]
+    #: Whether it is what its one origin holds but for numbers added to it, which is another one at each call where steps are counted.
+    counts: bool
 
-    def number(self, tensor: torch.Tensor | None) -> Any:
-        """The number, where the origin is `tensor`."""
-        value = self.made if tensor is None else tensor
-        assert value is not None
-        if self.added:
-            value = value.detach().clone()
-            for other, alpha in self.added:
-                value.add_(other, alpha=alpha)
-        return value.item()
+    def value(self, given: Given) -> torch.Tensor:
+        """A real tensor; what is computed of others is left in `given`."""
+        found = given.get(id(self))
+        if found is None:
+            found = given[id(self)] = self.compute(given)
+        return found
+
+    def now(self) -> torch.Tensor:
+        """What it holds at this call."""
+        with torch.no_grad(), beneath_levels():
+            return self.value(
+                {id(origin): origin.value.detach() for origin in self.origins if origin.value is not None}
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A number computed of those that tensors hold: a length of rows that a padding added to."""
+
+    function: Callable[..., Any]
+    of: tuple[Held, ...]
+
+    @property
+    def origins(self) -> tuple[Tensor, ...]:
+        """Of all that it is computed of."""
+        return tuple([origin for held in self.of for origin in held.origins])
+
+    def value(self, given: Given) -> Any:
+        """The number."""
+        return self.function(*[held.value(given).item() for held in self.of])
+
+
+def _condition(expr: Any, symbols: Sequence[Any]) -> Callable[..., Any]:
+    """A Python function of the symbols' numbers."""
+    names = {symbol: f"n{place}" for place, symbol in enumerate(symbols)}
+    found: Callable[..., Any] = eval(
+        f"lambda {', '.join(names.values())}: {print_expr(expr, 'python', names=names)}", dict(_NAMES)
+    )
+    return found
 
 
 class ScalarTensors:
     """What of one attempt's scalar tensors is known."""
 
-    def __init__(self, guards: Guards) -> None:
+    def __init__(self, guards: Guards, steady: Callable[[Source, Any], bool]) -> None:
         self._guards = guards
+        #: Whether earlier captures met the same number in a tensor from there.
+        self._steady = steady
         self._variables: Mapping[int, Tensor] = {}
         #: By the storage, the last of which is known what they hold; None for what is not known.
         self._held: dict[object, Held | None] = {}
+        #: The tensors that were computed of others.
+        self._results: list[Any] = []
         self._numbers: dict[Any, Held] = {}
         self._lost = False
 
@@ -63,19 +103,19 @@ class ScalarTensors:
         args: list[Any],
         kwargs: dict[str, Any],
         result: Any,
-        wrote: bool,
+        effect: str,
         variables: Mapping[int, Tensor],
     ) -> None:
-        """A call was recorded; ``variables`` are those of tensors by the identity of their fakes."""
+        """A call was recorded, whose `effect` is "write", another or "". ``variables`` are those of tensors by the identity of their fakes."""
         self._variables = variables
-        if wrote:
+        if effect == "write":
             self._write(target, args, kwargs)
-        elif target in _MAKERS and isinstance(result, torch.Tensor) and _is_scalar(result) and not is_wrapped(result):
-            self._make(target, args, kwargs, result)
         elif target == "item" and is_unbacked(result):
             held = self._of(args[0])
             if held is not None and result.node.expr.is_Symbol:
                 self._numbers.setdefault(result.node.expr, held)
+        elif not effect and isinstance(result, torch.Tensor) and _is_scalar(result) and not is_wrapped(result):
+            self._compute(target, args, kwargs, result)
 
     def forget(self) -> None:
         """Calls are taken out of the graph again."""
@@ -86,17 +126,16 @@ class ScalarTensors:
         symbols = sorted(value.node.expr.free_symbols, key=str)
         held = [self._numbers.get(symbol) for symbol in symbols]
         known = [each for each in held if each is not None]
-        origins = {id(each.origin): each.origin for each in known if each.origin is not None}
-        if self._lost or len(known) < len(held) or len(origins) > 1:
+        origins = {id(origin): origin for each in known for origin in each.origins}
+        if self._lost or len(known) < len(held) or len(origins) > 1 or not all(each.counts for each in known):
             return None
-        names = {symbol: f"n{place}" for place, symbol in enumerate(symbols)}
-        text = print_expr(value.node.expr, "python", names=names)
-        condition = eval(f"lambda {', '.join(names.values())}: {text}", dict(_NAMES))
-
-        brought = [(each.origin is not None, replace(each, origin=None)) for each in known]
+        condition = _condition(value.node.expr, symbols)
+        brought = dict.fromkeys(origins, 0)
+        computes = [each.compute for each in known]
 
         def now(tensor: torch.Tensor | None) -> bool:
-            return bool(condition(*[each.number(tensor if outside else None) for outside, each in brought]))
+            given = {} if tensor is None else {key: tensor.detach() for key in brought}
+            return bool(condition(*[compute(given).item() for compute in computes]))
 
         (origin,) = origins.values() if origins else (None,)
         if origin is None:
@@ -112,6 +151,55 @@ class ScalarTensors:
         self._guards.predicate(origin, same, f"what {{}} holds decides the same: {told} is {decided}")
         return decided
 
+    # The numbers themselves
+
+    def could_tell(self, expr: Any, variables: Mapping[int, Tensor]) -> bool:
+        """Whether all numbers of an expression are held by tensors of which it can be told."""
+        self._variables = variables
+        self.note_numbers([*self._results, *(v.fake for v in variables.values() if v.value is not None)])
+        symbols = expr.free_symbols
+        if not symbols or self._lost or not symbols <= self._numbers.keys():
+            return False
+        return all(map(self._is_steady, (self._numbers[symbol] for symbol in symbols)))
+
+    def _is_steady(self, held: Held) -> bool:
+        return all(
+            origin.source is not None and origin.value is not None and self._steady(origin.source, origin.value.item())
+            for origin in held.origins
+        )
+
+    def note_numbers(self, values: Any) -> None:
+        """These stood for numbers in a call, which are symbols now."""
+        for fake in tree_leaves(values):
+            found = (
+                getattr(fake, "from_data", {}).get("item")
+                if isinstance(fake, torch.Tensor) and _is_scalar(fake)
+                else None
+            )
+            held = self._of(fake) if found is not None and found[0] == fake._version else None
+            if found is not None and held is not None and found[1].node.expr.is_Symbol:
+                self._numbers.setdefault(found[1].node.expr, held)
+
+    def number(self, fake: Any, of_inputs: bool) -> Any:
+        """What a tensor holds, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
+        held = None if self._lost else self._of(fake)
+        if held is None or (held.origins and not (of_inputs and self._is_steady(held))):
+            return None
+        try:
+            value = held.now()
+        except Exception:  # the program's own, which the run will tell
+            return None
+        number = value.item()
+        return number if value.dtype is fake.dtype and number == number else None
+
+    def keep(self, fake: Any) -> None:
+        """Guard that a tensor holds at other calls what it holds now."""
+        held = self._of(fake)
+        assert held is not None
+        for origin in held.origins:
+            assert origin.value is not None
+            self._guards.predicate(origin, _holds(origin.value.item()), f"{{}} holds {origin.value.item()}")
+
     def _of(self, fake: Any) -> Held | None:
         if not (isinstance(fake, torch.Tensor) and _is_scalar(fake)):
             return None
@@ -123,14 +211,50 @@ class ScalarTensors:
         variable = self._variables.get(id(fake))
         if variable is None or variable.value is None or variable.source is None or not held_alone(variable.value):
             return None
-        return Held(variable, None)
+        at = id(variable)
+        held = self._held[key] = Held((variable,), lambda given: given[at], True)
+        return held
 
-    def _make(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
-        leaves = tree_leaves([args, kwargs])
-        if not any(isinstance(leaf, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool) for leaf in leaves):
-            made = target(*args, **kwargs)
-            if made.device.type == "cpu" and made.dtype is result.dtype:
-                self._held[result.storage_key] = Held(None, made.detach())
+    def _compute(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
+        """A call without effects has made a scalar: of numbers alone, or of scalars of which is known what they hold."""
+        if not (
+            isinstance(target, str) or is_recorded_builtin(target) or getattr(operator, target.__name__, None) is target
+        ):
+            return
+        tensors = [leaf for leaf in tree_leaves([args, kwargs]) if isinstance(leaf, torch.Tensor)]
+        if any(inside(each).storage_key == result.storage_key for each in tensors):
+            return  # a view: what its storage holds is known or not
+        made_of = tree_map(self._argument, [args, kwargs])
+        leaves = tree_leaves(made_of)
+        if not all(isinstance(leaf, Held | Term) or type(leaf) in _PLAIN for leaf in leaves):
+            return
+        origins = {id(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins}
+
+        def compute(given: Given) -> torch.Tensor:
+            real, named = tree_map(lambda leaf: leaf.value(given) if isinstance(leaf, Held | Term) else leaf, made_of)
+            function = getattr(torch.Tensor, target) if isinstance(target, str) else target
+            with torch.no_grad():
+                found: torch.Tensor = function(*real, **named)
+            return found.detach()
+
+        if not tensors and not origins:
+            made = compute({})
+            if made.device.type != "cpu" or made.dtype is not result.dtype:
+                return
+            self._held[result.storage_key] = Held((), lambda given: made, True)
+        else:
+            self._held[result.storage_key] = Held(tuple(origins.values()), compute, not origins)
+        self._results.append(result)
+
+    def _argument(self, leaf: Any) -> Any:
+        """What stands for an argument where it is computed again; anything else where that is not known."""
+        if isinstance(leaf, torch.Tensor):
+            return self._of(leaf) or leaf
+        if not is_unbacked(leaf):
+            return leaf
+        symbols = sorted(leaf.node.expr.free_symbols, key=str)
+        held = tuple([self._numbers[symbol] for symbol in symbols if symbol in self._numbers])
+        return Term(_condition(leaf.node.expr, symbols), held) if len(held) == len(symbols) else leaf
 
     def _write(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         amount = self._amount(args[1]) if target in _ADDING and len(args) == 2 and set(kwargs) <= {"alpha"} else None
@@ -140,19 +264,36 @@ class ScalarTensors:
             return
         for target_tensor in tree_leaves(args[0]):
             held = self._of(target_tensor)
-            self._held[inside(target_tensor).storage_key] = held and replace(held, added=(*held.added, (amount, alpha)))
+            self._held[inside(target_tensor).storage_key] = held and _with_added(held, amount, alpha)
 
     def _amount(self, other: Any) -> Any:
         """The number that is added, the same at each call."""
         if type(other) in _NUMBERS:
             return other
         held = self._of(other)
-        return None if held is None or held.made is None else held.number(None)
+        return None if held is None or held.origins else held.now().item()
 
     def _lose(self, values: Iterable[Any]) -> None:
         for value in values:
             if isinstance(value, torch.Tensor):
                 self._held[inside(value).storage_key] = None
+
+
+def _with_added(held: Held, amount: Any, alpha: Any) -> Held:
+    inner = held.compute  # a guard may live on with it, and shall not keep the evaluation
+
+    def compute(given: Given) -> torch.Tensor:
+        return inner(given).detach().clone().add_(amount, alpha=alpha)
+
+    return Held(held.origins, compute, held.counts)
+
+
+def _holds(number: Any) -> Callable[[Any], bool]:
+    def holds(tensor: Any) -> bool:
+        alone = isinstance(tensor, torch.Tensor) and _is_scalar(tensor) and held_alone(tensor)
+        return alone and bool(tensor.item() == number)
+
+    return holds
 
 
 def _is_scalar(tensor: torch.Tensor) -> bool:

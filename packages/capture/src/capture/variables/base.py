@@ -217,6 +217,9 @@ class Recorder(Protocol):
     def number(self, tensor: Any, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
         """A symbolic size, stride or count of a tensor: one node per number."""
 
+    def told(self, tensor: Any) -> Any:
+        """The number that a tensor holds, guarded to stay so, where that is to be known; None where it is not."""
+
     def decide(self, condition: Any) -> bool | None:
         """What a condition on numbers found in data is, if that can be guarded; None where only the run can tell."""
 

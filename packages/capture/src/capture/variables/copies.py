@@ -157,14 +157,8 @@ def _asked(m: Interpreter, value: Object, name: str) -> Variable | None:
 
 #: What says of a class how objects of it are copied, besides what is asked of each.
 _RULES = (
-    "__reduce__",
-    "__reduce_ex__",
-    "__getnewargs__",
-    "__getnewargs_ex__",
-    "__getstate__",
-    "__setstate__",
-    "__slots__",
-)
+    "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__getstate__", "__setstate__",
+)  # fmt: skip
 
 
 def _state(m: Interpreter, value: Object) -> dict[str, Variable]:
@@ -175,6 +169,8 @@ def _state(m: Interpreter, value: Object) -> dict[str, Variable]:
         m.guards.add(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)
         found = (class_lookup(m, cls, name) for name in _RULES)
         by_rule = any(raw is not MISSING and owner is not object for raw, owner in found)
+        # Abstract classes and mixins say that they have none.
+        by_rule |= any(class_lookup(m, base, "__slots__")[0] for base in cls.__mro__ if "__slots__" in vars(base))
     if by_rule or value.payload is not None or not made_by_object(cls) or _asked(m, value, "__getstate__") is not None:
         raise Unsupported(f"copy of {value!r}")
     return InstanceDict(value).snapshot(m)

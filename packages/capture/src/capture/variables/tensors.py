@@ -72,7 +72,11 @@ class Tensor(Variable):
         return m.identity.key(self)
 
     def truth(self, m: Interpreter) -> bool:
-        raise Unsupported("branch on a tensor's value")
+        m.modes.refuse("bool() of a tensor")
+        told = m.recorder.told(self)
+        if told is None:
+            raise Unsupported("branch on a tensor's value")
+        return bool(told)
 
     def replaced(self, m: Interpreter, name: str) -> Any:
         """What a program has put in the place of one of torch's methods, or beside them; None if it has not."""

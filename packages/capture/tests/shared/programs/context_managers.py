@@ -328,8 +328,10 @@ class _Listens(TorchFunctionMode):
         self.calls = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls.append((getattr(func, "__name__", ""), len(args), sorted(kwargs or {})))
+        self.calls.append((getattr(func, "__name__", ""), types, len(args), sorted(kwargs or {})))
         found = func(*args, **(kwargs or {}))
+        if func is torch.Tensor.view:
+            self.calls.append(type(args[1]).__name__)
         return found + 1 if func is torch.sin else found
 
 
@@ -346,9 +348,11 @@ class _Replaces(TorchFunctionMode):
 def function_mode(x):
     with _Listens() as mode:
         y = 3 - (torch.sin(x) + 2 - x)
-        y = torch.nn.functional.relu(y, inplace=True) if y.shape[0] == 3 else y
+        y = torch.nn.functional.relu(y, inplace=True) if y.shape[0] == 3 else y.norm() + len(y)
+        y = y.T.norm(dim=0, keepdim=True) + y.T
+        y = torch.cat([y.view(y.shape), x[1:, [0, 2, 1]].cos()])
         y[0] = 1
-        z = y.view(y.size(0), -1).softmax(dim=-1)[0]
+        z = y.reshape(y.size(0), -1).softmax(dim=-1)[0]
     return y, z, mode.calls, torch.sin(x)
 
 
@@ -390,7 +394,7 @@ def function_mode_within_vmap(x):
 
     with _Listens() as mode:
         y = torch.vmap(row)(x)
-    return y, "sum" in [name for name, _, _ in mode.calls]
+    return y, "sum" in [name for name, *_ in mode.calls]
 
 
 @program

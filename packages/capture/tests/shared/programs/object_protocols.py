@@ -120,6 +120,44 @@ def deep_copy_of_what_answers_for_all_names(x):
     return x, a.k, b.k
 
 
+class _Layer(abc.ABC):
+    def __init__(self):
+        self.keys = []
+
+    @abc.abstractmethod
+    def update(self, x): ...
+
+
+class _FullLayer(_Layer):
+    def update(self, x):
+        self.keys.append(x)
+
+
+@program
+def copies_of_an_abstract_class(x):
+    a = _FullLayer()
+    a.update(x)
+    b, c = copy.copy(a), copy.deepcopy(a)
+    b.update(x + 1)
+    c.update(x + 2)
+    return [len(each.keys) for each in (a, b, c)], a.keys, c.keys
+
+
+class _Slotted:
+    __slots__ = ("keys",)
+
+
+class _OfSlotted(_Slotted):
+    __slots__ = ()
+
+
+@program
+def break_at_copies_of_slots(x):
+    a = _OfSlotted()
+    a.keys = [x]
+    return copy.copy(a).keys, copy.deepcopy(a).keys[0] is not x
+
+
 class _Numbered:
     made = []
 

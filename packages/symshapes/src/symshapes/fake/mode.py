@@ -86,6 +86,8 @@ class FakeMode(InfraMode):
         self.storage_size = None if shape_env is None else torch.SymInt(SymNode(STORAGE_BYTES, shape_env, None, int))
         self.data_dependent = data_dependent and shape_env is not None
         self.counts: dict[Any, Any] = {}
+        self.numbers_read: list[Any] = []
+        """Tensors whose `FakeTensor.number` was asked for; whoever gives numbers may clear it."""
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
@@ -142,11 +144,6 @@ class FakeMode(InfraMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return self.dispatch(func, args, kwargs or {})
-
-    @property
-    def answers(self) -> bool:
-        """Whether it is at an answer, inside of it: what is called there is no operation of the program."""
-        return _torch.current_fake_mode() is not self
 
     def is_question(self, func: Any) -> bool:
         """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""

@@ -28,6 +28,8 @@ class Mode(Protocol):
     """What storages of tensors with symbolic sizes say of their bytes."""
     counts: dict[Any, Any]
     """How many elements are not zero, by what a tensor holds (`contents.py`)."""
+    numbers_read: list[Any]
+    """The tensors with a `number` that was asked for."""
     data_dependent: bool
     """Whether numbers and sizes that are in the data become symbols that only the run knows."""
 
@@ -52,6 +54,8 @@ class FakeTensor(torch.Tensor):
     storage_key: object
     lazy_flags: int
     from_data: dict[Any, tuple[int, Any]]
+    number: tuple[int, Any]
+    """Of one whose element is known: its version then, and the element."""
     made_by: tuple[int, Any]
     """Of a mask: its version when it was made, and what it held then; see `contents.py`."""
     strides: tuple[Any, ...]
@@ -63,6 +67,7 @@ class FakeTensor(torch.Tensor):
         "from_data",
         "lazy_flags",
         "made_by",
+        "number",
         "storage_key",
         "strides",
         "told",

@@ -93,10 +93,11 @@ def _is_known(m: Interpreter, args: Args, kwargs: Kwargs) -> bool:
 
 
 def _call_ufunc(m: Interpreter, ufunc: np.ufunc, args: Args, kwargs: Kwargs) -> Variable:
-    if ufunc.__name__ not in elementwise.UFUNCS or getattr(np, ufunc.__name__, None) is not ufunc:
-        raise Unsupported(f"np.{ufunc.__name__}")
-    if _is_known(m, args, kwargs):
+    own = getattr(np, ufunc.__name__, None) is ufunc
+    if own and _is_known(m, args, kwargs):
         return Fold(ufunc)(m, args, kwargs)
+    if not own or ufunc.__name__ not in elementwise.UFUNCS:
+        raise Unsupported(f"np.{ufunc.__name__}")
     given = {name: value.realize(m) for name, value in kwargs.items()}
     args = [arg.realize(m) for arg in args]
     out = given.pop("out", args.pop() if len(args) > ufunc.nin else None)
