@@ -121,7 +121,8 @@ class ClassLookups:
             if made.source is not None:
                 continue
             above = [self.made.get(id(base)) for base in made.value.__mro__[1:]]
-            known = any(each in found or id(each) in kept for each in above if each is not None)
+            bases = [each for each in above if each is not None]
+            known = any(each in found or id(each) in kept or each.source is not None for each in bases)
             if known or any(map(self._can_change, made.value.__mro__)):
                 found.append(made)
         return found

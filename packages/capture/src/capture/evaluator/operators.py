@@ -7,6 +7,7 @@ import types
 
 from capture.errors import NotConstant, Unsupported
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
+from capture.variables.classes import Class
 from capture.variables.constants import Constant, Known
 from capture.variables.enums import EnumMember
 from capture.variables.lookups import class_lookup, shown_type
@@ -100,6 +101,10 @@ class LanguageOperators:
             own = real.special(m, f"__{how}__")
             if own is not None:
                 return m.calls.call(own, [], {})
+        if isinstance(real, Class) and real.made_here:
+            kinds = {class_lookup(m, type(real.value), name)[1] for name in ("__repr__", "__str__")}
+            if kinds <= {type, object}:  # its name
+                return Constant(repr(real.value))
         if isinstance(real, Symbolic):
             real = Constant(real.specialise(m))
         if isinstance(real, NamedTuple) and class_lookup(m, real.cls, f"__{how}__")[1] is not object:

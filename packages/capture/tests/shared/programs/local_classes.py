@@ -926,3 +926,198 @@ def method_is_a_method_of_what_it_makes_break(x):
     add = Counter().add
     time.perf_counter_ns()
     return add(3).total, add.__self__.total, add.__func__ is Counter.add, x
+
+
+@program
+def text_of_a_class(x):
+    class A:
+        pass
+
+    return str(A), repr(A), f"{A}", "%s" % A, repr([A]), x
+
+
+@program
+def text_of_a_class_by_its_metaclass_break(x):
+    class M(type):
+        def __repr__(cls):
+            return "mine"
+
+    class A(metaclass=M):
+        pass
+
+    return str(A), repr(A), x
+
+
+def _lets_out(x):
+    class Own(Exception):
+        def __init__(self, n):
+            super().__init__(n)
+            self.n = n
+
+    raise Own(x.shape[0])
+
+
+@program
+def exception_of_its_own_is_let_out_break(x):
+    try:
+        _lets_out(x)
+    except Exception as error:
+        return type(error).__qualname__, error.n, error.args
+
+
+@program
+def class_that_is_global(x):
+    global Global
+
+    class Global:
+        v = 3
+
+        def m(self):
+            return x + self.v
+
+    return Global().m()
+
+
+@program
+def classes_within_classes(x):
+    class Outer:
+        class Inner:
+            n = 4
+
+            def name(self):
+                return __class__.__qualname__
+
+        y = Inner.n
+
+    return Outer.y, Outer.Inner().name(), x
+
+
+@program
+def class_that_cannot_be(x):
+    told = []
+    try:
+
+        class A:
+            pass
+
+        class B(A):
+            pass
+
+        class C(A, B):
+            pass
+
+    except TypeError as error:
+        told.append(str(error))
+    try:
+
+        class D:
+            __slots__ = ("a",)
+
+        class E:
+            __slots__ = ("b",)
+
+        class F(D, E):
+            pass
+
+    except TypeError as error:
+        told.append(str(error))
+    return told, x
+
+
+@program
+def subclasses_of_one_in_frame_break(x):
+    class A:
+        pass
+
+    class B(A):
+        pass
+
+    return [c.__name__ for c in A.__subclasses__()], x
+
+
+@program
+def hook_of_a_class_in_frame_break(x):
+    class A:
+        def __init_subclass__(cls, **kwargs):
+            cls.told = kwargs
+
+    class B(A, k=1):
+        pass
+
+    return B.told, x
+
+
+@program
+def class_made_by_a_decorator(x):
+    def wrapped(cls):
+        class Wrapper(cls):
+            def m(self):
+                return super().m() + 1
+
+        return Wrapper
+
+    @wrapped
+    class A:
+        def m(self):
+            return x
+
+    return A().m(), A.__name__, A.__mro__[1].__name__
+
+
+@program
+def named_tuple_with_methods(x):
+    class Point(collections.namedtuple("Point", "a b")):
+        __slots__ = ()
+
+        def total(self):
+            return self.a + self.b
+
+    return Point(1, x).total(), Point._fields
+
+
+@program
+def dataclasses_of_dataclasses(x):
+    @dataclasses.dataclass
+    class A:
+        a: int
+
+    @dataclasses.dataclass
+    class B(A):
+        b: int = 2
+
+    one = B(1)
+    return one.b, repr(one), one == B(1), dataclasses.replace(one, b=5).b, dataclasses.asdict(one), x
+
+
+@program
+def properties_in_frame(x):
+    class A:
+        @property
+        def p(self):
+            return self._p
+
+        @p.setter
+        def p(self, v):
+            self._p = v + 1
+
+        @p.deleter
+        def p(self):
+            self._p = None
+
+    a = A()
+    a.p = 3
+    before = a.p
+    del a.p
+    return a.p, before, isinstance(A.p, property), x
+
+
+@program
+def integer_flags_escape_break(x):
+    class F(enum.IntFlag):
+        A = 1
+        B = 2
+
+    both = F.A | F.B
+    one = F.A
+    time.perf_counter_ns()
+    return both.value, one is F.A, repr(both), x
