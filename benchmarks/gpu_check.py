@@ -125,7 +125,9 @@ def environment() -> dict[str, str]:
 
 def tests(jobs: int) -> int:
     """Run the device's tests; how many files' worth failed: 0 or 1."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(jobs), *TESTS]
+    # What takes much of the device's memory is one group, which one process runs.
+    how = ("-n", str(jobs), "--dist", "loadgroup")
+    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", *how, *TESTS]
     return int(subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode != 0)
 
 

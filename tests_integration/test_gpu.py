@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -150,6 +151,16 @@ LARGE: dict[str, tuple[Program, Callable[[], tuple[torch.Tensor, ...]]]] = {
 }
 
 
+@pytest.fixture
+def _much_memory() -> Iterator[None]:
+    """Nothing of what a test takes stays with this process: others run beside it."""
+    yield
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+@pytest.mark.xdist_group("much memory")
+@pytest.mark.usefixtures("_much_memory")
 @pytest.mark.parametrize("name", LARGE)
 def test_beyond_32_bits(name: str) -> None:
     program, make = LARGE[name]
@@ -273,6 +284,8 @@ def test_arguments_that_lie_anywhere():
         torch.testing.assert_close(compiled(x, y), program(x, y))
 
 
+@pytest.mark.xdist_group("much memory")
+@pytest.mark.usefixtures("_much_memory")
 def test_symbolic_sizes_beyond_32_bits():
     """Sizes that fit 32 bits, whose product does not."""
     rows, columns = 70_000, 40_000
