@@ -28,7 +28,7 @@ from .lookups import class_lookup
 from .number_arguments import selected, tensor_of, weighted
 from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
-from .sequences import Tuple
+from .sequences import List, Tuple
 from .slices import Slice
 
 #: Attributes that the fake answers as a plain value.
@@ -319,10 +319,10 @@ def _is_told(length: Any) -> bool:
 
 
 def _with_numbers(m: Interpreter, key: Variable) -> Variable:
-    """A key with the values of the tensors that its slices end at, as torch takes them."""
+    """A key with the values of the tensors that its slices end at, as torch takes them, and places in sequences as tensors."""
     real = key.realize(m)
     if type(real) is Tuple:
-        items = [_with_numbers(m, item) for item in real.items]
+        items = [_places_in(m, item) or _with_numbers(m, item) for item in real.items]
         return real if all(one is other for one, other in zip(items, real.items, strict=True)) else Tuple(items)
     if not isinstance(real, Slice):
         return key
@@ -331,6 +331,17 @@ def _with_numbers(m: Interpreter, key: Variable) -> Variable:
     if not ends or not all(end.is_index() for end in ends):
         return key
     return Slice(*(end.as_number(m, int) if isinstance(end, Tensor) else end for end in parts))
+
+
+def _places_in(m: Interpreter, part: Variable) -> Variable | None:
+    """The tensor that torch makes of a sequence of tensors that are integers, in a key; None where there is none."""
+    real = part.realize(m)
+    items = [item.realize(m) for item in real.items] if isinstance(real, Tuple | List) else []
+    if not items or not all(
+        isinstance(item, Tensor) and item.fake.dim() == 0 and item.fake.dtype is torch.int64 for item in items
+    ):
+        return None
+    return m.recorder.record("call_function", torch.stack, [m.builder.new_tuple(items)], {})
 
 
 @builds(torch.Tensor, subclasses=True)

@@ -109,3 +109,12 @@ def copies(x):
     b = copy.copy(a)
     b.append(3)
     return a, b, a[1] is b[1], copy.deepcopy([1, [2]])
+
+
+@program
+def places_in_sequences(x):
+    places = torch.tensor([[0, 1], [2, 3], [1, 0]])
+    rows, columns = zip(*places)
+    y = x.clone()
+    y[rows, columns] = 9
+    return y, x[list(rows), columns], x[1:, [places[0, 1], places[0, 0]]]
