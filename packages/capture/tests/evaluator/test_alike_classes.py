@@ -270,3 +270,23 @@ def test_a_class_goes_with_its_last_reference() -> None:
     classes.clear()
     gc.collect()
     assert [ref() for ref in refs[1:]] == [None] * 3  # the first was captured as the object that it is
+
+
+FOUND = make(a=5)()
+
+
+def test_an_instance_of_one_that_is_global() -> None:
+    def fn(cls: Any, x: torch.Tensor) -> Any:
+        return cls().m(x), FOUND.m(x), FOUND.__dict__.get("k"), type(FOUND) is cls
+
+    compiled = capture.compile(fn)
+    x = torch.ones(3)
+    same(fn, compiled, make(), x)
+    same(fn, compiled, make(), x)
+    FOUND.k = 3
+    same(fn, compiled, make(), x)
+    type(FOUND).a = 6
+    same(fn, compiled, make(), x)
+    same(fn, compiled, type(FOUND), x)
+    FOUND.__class__ = make(a=8)
+    same(fn, compiled, make(), x)

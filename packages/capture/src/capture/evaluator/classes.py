@@ -100,6 +100,7 @@ class ClassLookups:
         cls = made.value
         self.made[id(cls)] = made
         self._guards.exempt(cls)
+        self._guards.exempt_instances(cls)
         for base in cls.__mro__[1:]:
             if not self.is_made(base):
                 self.note_order(base)

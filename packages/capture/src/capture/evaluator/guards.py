@@ -49,6 +49,7 @@ class GuardTable:
         self._reached: dict[tuple[Source, GuardKind, Any], Lazy] = {}
         #: Objects that were computed for this capture alone, by identity.
         self._exempt: dict[int, Any] = {}
+        self._prototypes: dict[int, type] = {}
         self._noted: set[tuple[int, str]] = set()
         #: Guards an input's class by what it is made of, if it is one of many; whether it did.
         self.is_alike: Callable[[Source, type], bool] | None = None
@@ -65,10 +66,14 @@ class GuardTable:
         """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
         self._exempt[id(value)] = value
 
+    def exempt_instances(self, cls: type) -> None:
+        """The same of the instances of a class that was."""
+        self._prototypes[id(cls)] = cls
+
     def is_exempt(self, source: Source) -> bool:
         """Whether a source is read from such an object, or from an instance of such a class."""
         root = source.root
-        return isinstance(root, Const) and (id(root.value) in self._exempt or id(type(root.value)) in self._exempt)
+        return isinstance(root, Const) and (id(root.value) in self._exempt or id(type(root.value)) in self._prototypes)
 
     def holds(self, source: Source | None, kind: GuardKind) -> bool:
         """Whether there is a guard of this kind, of which a source has one at most."""
@@ -90,6 +95,7 @@ class GuardTable:
         self.is_alike = None
         self._reached.clear()
         self._exempt.clear()
+        self._prototypes.clear()
 
     # What the program read, and may never look at: passed on, replaced, deleted
 

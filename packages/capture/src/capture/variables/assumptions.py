@@ -78,6 +78,9 @@ class Guards(Protocol):
     def exempt(self, value: Any) -> None:
         """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
 
+    def exempt_instances(self, cls: type) -> None:
+        """The same of the instances of a class that was."""
+
     def note_type(self, value: Any) -> None:
         """An object of fixed identity keeps its class."""
 
