@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import types
 
 from capture.errors import NotConstant, Unsupported
@@ -78,7 +79,7 @@ class LanguageOperators:
             if found is not None and isinstance(found.realize(m), Object):
                 raise Unsupported("an __index__ that gives an integer of another class")
             if found is not None:
-                return self.index(found)
+                return self.index(self.answer(found, int, "__index__"))
         try:
             plain = real.as_python(m)
         except NotConstant:
@@ -86,6 +87,18 @@ class LanguageOperators:
         if not hasattr(plain, "__index__"):
             m.errors.throw(TypeError, f"{shown_type(type(plain))!r} object cannot be interpreted as an integer")
         return int(plain.__index__())
+
+    def answer(self, found: Variable, kind: type, method: str) -> Variable:
+        """What one of the program's special methods gave, where Python insists on a `kind`. Raises ``Unsupported`` of anything else."""
+        real = found.realize(self._m)
+        given = real.python_type()
+        fits = issubclass(given, kind)
+        if fits and method == "__len__":
+            fits = given is int and (real.value <= sys.maxsize if isinstance(real, Constant) else True)
+            fits = fits and not self.truth(self.compare("<", real, Constant(0)))
+        if not fits:
+            raise Unsupported(f"{method} that gives {real!r}")
+        return real
 
     def text(self, value: Variable, how: str = "str") -> Variable:
         """``str(value)`` or ``repr(value)``."""
@@ -96,7 +109,7 @@ class LanguageOperators:
             found = real.special(m, name) or real.special(m, "__repr__")
             if found is None:
                 raise Unsupported(f"text of {real!r}")
-            return m.calls.call(found, [], {})
+            return self.answer(m.calls.call(found, [], {}), str, name)
         if isinstance(real, EnumMember):
             own = real.special(m, f"__{how}__")
             if own is not None:
@@ -165,11 +178,11 @@ class LanguageOperators:
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
             found = real.special(m, "__format__")
             assert found is not None
-            return m.calls.call(found, [Constant(spec)], {})
+            return self.answer(m.calls.call(found, [Constant(spec)], {}), str, "__format__")
         if isinstance(real, EnumMember):
             own = real.special(m, "__format__")
             if own is not None:
-                return m.calls.call(own, [Constant(spec)], {})
+                return self.answer(m.calls.call(own, [Constant(spec)], {}), str, "__format__")
             if spec and real.special(m, "__str__") is not None:
                 raise Unsupported("formatting of a member of an enumeration with a text of its own")
         if isinstance(real, Constant):

@@ -403,6 +403,9 @@ class Operators(Protocol):
     def index(self, value: Variable) -> int:
         """A real integer, as ``operator.index`` gives."""
 
+    def answer(self, found: Variable, kind: type, method: str) -> Variable:
+        """What one of the program's special methods gave, where Python insists on a `kind`. Raises ``Unsupported`` of anything else."""
+
     def text(self, value: Variable, how: str = "str") -> Variable:
         """``str(value)`` or ``repr(value)``."""
 

@@ -58,10 +58,10 @@ class Class(Known):
         return descriptor_get(m, raw, owner, self, type(self.value), name)
 
     def truth(self, m: Interpreter) -> bool:
-        for name in ("__bool__", "__len__"):
+        for name, kind in (("__bool__", bool), ("__len__", int)):
             found = self.special(m, name)
             if found is not None:
-                return m.operators.truth(m.calls.call(found, [], {}))
+                return m.operators.truth(m.operators.answer(m.calls.call(found, [], {}), kind, name))
         return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
@@ -128,7 +128,7 @@ class Class(Known):
     def length(self, m: Interpreter) -> Variable:
         found = self.special(m, "__len__")
         if found is not None:
-            return m.calls.call(found, [], {})
+            return m.operators.answer(m.calls.call(found, [], {}), int, "__len__")
         if issubclass(self.value, enum.Enum):
             return Constant(len(self.value))
         return super().length(m)

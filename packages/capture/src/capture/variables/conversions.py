@@ -72,6 +72,8 @@ _ASKED: dict[type, tuple[str, ...]] = {
     float: ("__float__", "__index__"),
     complex: ("__complex__", "__float__", "__index__"),
 }
+#: What they must give, where that is no integer.
+_ANSWERED: dict[str, type] = {"__complex__": complex, "__float__": float}
 
 
 def _of_object(m: Interpreter, value: Object, cls: type) -> Variable | None:
@@ -80,7 +82,7 @@ def _of_object(m: Interpreter, value: Object, cls: type) -> Variable | None:
         found = value.call_special(m, method, [])
         if found is None:
             continue
-        found = found.realize(m)
+        found = m.operators.answer(found, _ANSWERED.get(method, int), method)
         if isinstance(found, Object) or found.python_type() not in (cls, int, bool, float):
             raise Unsupported(f"{cls.__name__}() of what {method} gives no number for")
         if found.python_type() is cls:
@@ -115,7 +117,7 @@ def _bytes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(real, Object):
         found = real.call_special(m, "__bytes__", [])
         if found is not None:
-            return found
+            return m.operators.answer(found, bytes, "__bytes__")
     given = {k: m.builder.to_python(v) for k, v in kwargs.items()}
     return Constant(m.builder.fold(bytes, [m.builder.to_python(a) for a in args], given))
 

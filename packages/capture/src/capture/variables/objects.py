@@ -326,9 +326,9 @@ class Object(Instance):
     def truth(self, m: Interpreter) -> bool:
         answer = self.call_special(m, "__bool__", [])
         if answer is not None:
-            return m.operators.truth(answer)
+            return m.operators.truth(m.operators.answer(answer, bool, "__bool__"))
         size = self.call_special(m, "__len__", [])
-        return True if size is None else m.operators.truth(size)
+        return True if size is None else m.operators.truth(m.operators.answer(size, int, "__len__"))
 
     def hash_key(self, m: Interpreter) -> Hashable:
         raw, owner = class_lookup(m, self.cls, "__hash__")
@@ -347,7 +347,7 @@ class Object(Instance):
         size = self.call_special(m, "__len__", [])
         if size is None:
             m.errors.throw(TypeError, f"object of type {shown_type(self.cls)!r} has no len()")
-        return size
+        return m.operators.answer(size, int, "__len__")
 
     def iterate(self, m: Interpreter) -> Variable:
         method = self.special(m, "__iter__")

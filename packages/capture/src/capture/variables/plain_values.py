@@ -164,4 +164,7 @@ def _fspath(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     found = path.special(m, "__fspath__") if isinstance(path, Object) else None
     if found is None:
         return Fold(os.fspath)(m, args, kwargs)
-    return m.calls.call(found, [], {})
+    answer = m.calls.call(found, [], {}).realize(m)
+    if not issubclass(answer.python_type(), str | bytes):
+        raise Unsupported(f"__fspath__ that gives {answer!r}")
+    return answer

@@ -200,3 +200,41 @@ def global_made_and_deleted(x):
         return _made_here
     except NameError as error:
         return str(error), kept, x + 1
+
+
+def _picked(x, places):
+    noted = []
+    try:
+        return x.reshape(-1)[places] * 2, noted
+    except IndexError as error:
+        noted.append(str(error))
+        return x - 1, noted
+    finally:
+        noted.append("after")
+
+
+@program
+def break_at_places_that_may_not_be_there_under_a_handler(x):
+    good = torch.tensor([0, -1])
+    return _picked(x, good), _picked(x, good + x.numel()), _picked(x, good)
+
+
+@program
+def break_at_embedding_that_may_raise_under_a_handler(x):
+    found = []
+    for places in (torch.tensor([1, 0]), torch.tensor([2, 0])):
+        try:
+            found.append(torch.nn.functional.embedding(places, x.reshape(-1)[:4].reshape(2, 2)))
+        except IndexError:
+            found.append(x + 1)
+    return found
+
+
+@program
+def whole_numbers_under_a_handler(x):
+    numbers = torch.arange(200, 300)
+    try:
+        y = torch.cat([numbers.clamp(0, 5), numbers.expand(2, -1).sum(0), numbers.to(torch.uint8)])
+    except RuntimeError:
+        return x
+    return x + y.sum(), y

@@ -362,3 +362,32 @@ def manager_swallows(x):
         y = x + 1
         raise ValueError("v")
     return got, m.args[0] is None, y
+
+
+_WRONG_ANSWERS = {
+    "__iter__": (lambda v: [i for i in v], lambda v: list(v), lambda v: iter(v)),
+    "__len__": (len, bool, lambda v: 1 if v else 2),
+    "__bool__": (bool, lambda v: not v, lambda v: (v or 3) is v),
+    "__index__": (int, float, lambda v: [1, 2, 3][v]),
+    "__str__": (str, lambda v: f"{v}"),
+    "__repr__": (repr, lambda v: f"{v!r}", str),
+    "__format__": (lambda v: f"{v}", lambda v: format(v, "a")),
+    "__bytes__": (bytes,),
+    "__complex__": (complex,),
+    "__float__": (float,),
+}
+
+
+@program
+def break_at_special_methods_that_give_what_they_must_not(x):
+    found = []
+    for name, uses in _WRONG_ANSWERS.items():
+        for answer in (-1, 2.5, "s", None, True, 2**40, [1], b"x"):
+            # Comprehensions and unpacking go on with what `__iter__` gave: it must be an iterator.
+            made = type("Answers", (), {name: lambda self, *spec, answer=answer: answer})()
+            for use in uses:
+                try:
+                    found.append(use(made))
+                except (TypeError, ValueError, OverflowError, IndexError) as error:
+                    found.append((type(error).__name__, str(error)))
+    return x + len(found), found
