@@ -189,13 +189,16 @@ class GraphRecorder:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
         fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
-        told = self._m.modes.answer(_function(op, target, fake_args), args, kwargs)
-        if told is not None:
-            return told
+        if self._m.modes.count:
+            told = self._m.modes.answer(_function(op, target, fake_args), args, kwargs)
+            if told is not None:
+                return told
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})
-        self._tell_numbers((*fake_args, *fake_kwargs.values()))
+        tells = _TELLS in self._effects.ran_ahead
+        if tells or self._scalars.some_are_made:
+            self._tell_numbers((*fake_args, *fake_kwargs.values()), tells)
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         promised, unbacked = len(self.dynamic_sizes.env.runtime_asserts), self.dynamic_sizes.env.unbacked_count
         try:
@@ -375,18 +378,18 @@ class GraphRecorder:
             self._effects.ran_ahead.add(_TELLS)
             raise EvaluateAgain("numbers that tensors hold")
 
-    def _tell_numbers(self, values: Iterable[Any]) -> None:
+    def _tell_numbers(self, values: Iterable[Any], of_inputs: bool) -> None:
         """Tell the fakes among arguments what they hold, where that is known: where they stand for numbers, the numbers are recorded."""
         for value in values:
             if isinstance(value, torch.Tensor):
                 if value.dim() == 0:
-                    number = self._scalars.number(value, _TELLS in self._effects.ran_ahead)
+                    number = self._scalars.number(value, of_inputs)
                     if number is not None:
                         value.number = value._version, number  # type: ignore[attr-defined]
             elif isinstance(value, tuple | list):
-                self._tell_numbers(value)
+                self._tell_numbers(value, of_inputs)
             elif isinstance(value, slice):
-                self._tell_numbers((value.start, value.stop, value.step))
+                self._tell_numbers((value.start, value.stop, value.step), of_inputs)
 
     def _with_numbers(self, argument: Variable, told: dict[int, Any]) -> Variable:
         """An argument with numbers for the fakes that were read, by their ids."""

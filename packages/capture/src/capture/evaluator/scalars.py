@@ -94,6 +94,8 @@ class ScalarTensors:
         self._held: dict[object, Held | None] = {}
         #: The tensors that were computed of others.
         self._results: list[Any] = []
+        #: Whether numbers alone have made one.
+        self.some_are_made = False
         self._numbers: dict[Any, Held] = {}
         self._lost = False
 
@@ -242,6 +244,7 @@ class ScalarTensors:
             if made.device.type != "cpu" or made.dtype is not result.dtype:
                 return
             self._held[result.storage_key] = Held((), lambda given: made, True)
+            self.some_are_made = True
         else:
             self._held[result.storage_key] = Held(tuple(origins.values()), compute, not origins)
         self._results.append(result)
