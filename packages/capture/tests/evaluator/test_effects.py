@@ -349,3 +349,17 @@ def test_order_of_a_set_that_was_changed(change: Any) -> None:
     for _ in range(2):
         assert torch.equal(compiled(torch.ones(2), mine), program(torch.ones(2), plain))
         assert list(mine) == list(plain)
+
+
+def test_data_of_another_size_beside_a_gradient() -> None:
+    def program(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        p.data = x * 2
+        return p * x
+
+    compiled = capture.compile(program)
+    mine, plain = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    for p in (mine, plain):
+        p.grad = torch.ones(3)
+    for n in (3, 4, 4, 3):
+        assert torch.equal(compiled(torch.ones(n), mine), program(torch.ones(n), plain))
+        assert torch.equal(mine, plain) and mine.grad is not None

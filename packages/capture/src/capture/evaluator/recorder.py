@@ -107,6 +107,8 @@ class GraphRecorder:
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
+        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # no fake could be given it
+            raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
