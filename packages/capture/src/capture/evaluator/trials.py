@@ -1,12 +1,11 @@
 """Operators under an exception handler of the program: what only a kernel refuses is found out before a graph holds it.
 
 Fakes refuse wrong shapes, and most wrong dtypes. The rest a kernel would say when the graph runs, outside the handler.
-In: a call on fakes. Out: the kernel's error for the same call on zeros, and where integers are no places in the other arguments.
+In: a call on fakes. Out: the kernel's error for the same call on zeros.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,20 +17,15 @@ from symshapes import SYMBOLIC, hint_of
 
 #: Elements that zeros are made of at most: larger calls are taken to be as welcome as they look.
 _MOST = 1 << 22
-#: How many places, times how far beyond: there are operators that make as many elements as the numbers say.
-_MOST_BEYOND = 1 << 25
 #: Elements along a dimension where only the numbers of a call count.
 _SMALL = 2
 
 
 def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> str | None:
-    """What a call raises on zeros of the fakes' metadata, or may raise by what is in them, in words; None if it does not, or is not to be
-    tried."""
+    """What a call raises on zeros of the fakes' metadata, in words; None if it does not, or is not to be tried."""
     leaves = tree_leaves([args, kwargs])
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if _is_programs_own(function):
-        return "what it likes to, being the program's own"
-    if not tensors or any(t.layout is not torch.strided for t in tensors):
+    if not tensors or any(t.layout is not torch.strided for t in tensors) or _is_programs_own(function):
         return None
     if sum(_span(t) for t in tensors) > _MOST:
         return None
@@ -41,17 +35,6 @@ def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any
             function(*tree_map(_real, args), **tree_map(_real, kwargs))
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-        places = sum(_span(t) for t in tensors if _may_be_places(t))
-        beyond = 1 + max(size for leaf in leaves for size in _sizes(leaf))
-        if not places:
-            return None
-        if places * beyond > _MOST_BEYOND:
-            return "what is not tried, for its size"
-        try:
-            moved = functools.partial(_beyond, place=beyond)
-            function(*tree_map(moved, args), **tree_map(moved, kwargs))
-        except Exception as error:
-            return f"{type(error).__name__}, as it may: {error}"
     return None
 
 
@@ -96,36 +79,11 @@ def _span(tensor: torch.Tensor) -> int:
     return 1 + sum(max(size - 1, 0) * abs(stride) for size, stride in zip(sizes, strides, strict=True))
 
 
-def _may_be_places(value: Any) -> bool:
-    """Whether a tensor's elements may say which ones of another are meant."""
-    return isinstance(value, torch.Tensor) and not (
-        value.dtype.is_floating_point or value.dtype.is_complex or value.dtype is torch.bool
-    )
-
-
-def _sizes(value: Any) -> list[int]:
-    """The numbers that a place may be compared with."""
-    if isinstance(value, torch.Tensor):
-        return [1, *map(hint_of, value.shape)]
-    real = hint_of(value) if isinstance(value, SYMBOLIC) else value
-    return [real] if type(real) is int else []
-
-
-def _beyond(value: Any, place: int) -> Any:
-    """The same on the host, where kernels look at each place before they go there; integers are places that just are none."""
-    if isinstance(value, torch.device):
-        return torch.device("cpu")
-    if isinstance(value, torch.Tensor):
-        number = min(place, torch.iinfo(value.dtype).max) if _may_be_places(value) else 0
-        return _real(value, number, torch.device("cpu"))
-    return _real(value)
-
-
-def _real(value: Any, number: int = 0, device: torch.device | None = None) -> Any:
+def _real(value: Any) -> Any:
     if isinstance(value, SYMBOLIC):
         return hint_of(value)
     if not isinstance(value, torch.Tensor):
         return value
-    memory = torch.full((_span(value),), number, dtype=value.dtype, device=device or value.device)
+    memory = torch.zeros(_span(value), dtype=value.dtype, device=value.device)
     made = memory.as_strided([hint_of(size) for size in value.shape], [hint_of(stride) for stride in value.stride()])
     return made.requires_grad_(value.requires_grad) if value.is_leaf else made
