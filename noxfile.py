@@ -42,7 +42,7 @@ ON_ONE_PYTHON = (
     *(f"packages/inductor/tests/{part}" for part in ("cache", "codegen", "lowerings", "passes", "schedule")),
     *(f"tests_integration/test_{name}.py" for name in (
         "cpu_benchmark", "docs", "dynamic_rows", "freezing", "indices", "killed", "model_sizes", "number_ranges", "numpy_backend", "operators",
-        "package", "random", "random_shapes", "recurrent", "scans", "training_memory", "written_inputs",
+        "optimizers", "package", "random", "random_shapes", "recurrent", "scans", "training_memory", "written_inputs",
     )),
 )  # fmt: skip
 """Tests that take long, of what neither bytecode nor torch's version changes much: single operators, kernels and schedules of loops written by hand,

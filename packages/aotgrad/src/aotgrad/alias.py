@@ -218,6 +218,7 @@ class History:
 
     @classmethod
     def of(cls, value: Any) -> History:
+        """That of an input as it is now."""
         if not isinstance(value, torch.Tensor):
             return cls(False, None, None)
         return cls(value.requires_grad, value.grad_fn, None if value.is_inference() else value._version)

@@ -214,8 +214,11 @@ class GraphRecorder:
             return self.record(op, target, *decided)
         if self.fake_mode.numbers_read:
             read, self.fake_mode.numbers_read = self.fake_mode.numbers_read, []
-            for fake in read:
-                self._scalars.keep(fake)
+            stale = [fake for fake in read if not self._scalars.keep(fake)]
+            if stale:
+                for fake in stale:
+                    fake.number = None
+                return self.record(op, target, args, kwargs)
             if self._is_plain(result):
                 return self._builder.from_python(result)
             held = {id(fake): fake.number[1] for fake in read}
@@ -386,8 +389,7 @@ class GraphRecorder:
             if isinstance(value, torch.Tensor):
                 if value.dim() == 0:
                     number = self._scalars.number(value, of_inputs)
-                    if number is not None:
-                        value.number = value._version, number  # type: ignore[attr-defined]
+                    value.number = None if number is None else (value._version, number)  # type: ignore[attr-defined]
             elif isinstance(value, tuple | list):
                 self._tell_numbers(value, of_inputs)
             elif isinstance(value, slice):

@@ -194,13 +194,15 @@ class ScalarTensors:
         number = value.item()
         return number if value.dtype is fake.dtype and number == number else None
 
-    def keep(self, fake: Any) -> None:
-        """Guard that a tensor holds at other calls what it holds now."""
+    def keep(self, fake: Any) -> bool:
+        """Guard that a tensor holds at other calls what it holds now. False where that is not known any more: a call may have written to it."""
         held = self._of(fake)
-        assert held is not None
+        if held is None:
+            return False
         for origin in held.origins:
             assert origin.value is not None
             self._guards.predicate(origin, _holds(origin.value.item()), f"{{}} holds {origin.value.item()}")
+        return True
 
     def _of(self, fake: Any) -> Held | None:
         if not (isinstance(fake, torch.Tensor) and _is_scalar(fake)):

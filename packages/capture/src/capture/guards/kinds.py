@@ -21,9 +21,6 @@ from capture.sources import FrameValues, Source
 class GuardKind(enum.Enum):
     """The facts a guard can state; beside each, what `expected` holds."""
 
-    #: By identity, as kinds are compared: an enumeration's own hash is Python code, called at each look-up of a guard.
-    __hash__ = object.__hash__
-
     TYPE = "type"  # a type: the value's type is it exactly
     ID = "id"  # an object: the value is that object
     BOUND = "bound"  # a class: any module of which all other facts hold; which one it is stays while they are not asked again

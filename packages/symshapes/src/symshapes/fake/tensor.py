@@ -54,7 +54,7 @@ class FakeTensor(torch.Tensor):
     storage_key: object
     lazy_flags: int
     from_data: dict[Any, tuple[int, Any]]
-    number: tuple[int, Any]
+    number: tuple[int, Any] | None
     """Of one whose element is known: its version then, and the element."""
     made_by: tuple[int, Any]
     """Of a mask: its version when it was made, and what it held then; see `contents.py`."""
