@@ -41,8 +41,10 @@ ON_ONE_PYTHON = (
     "packages/cpu_codegen/tests",
     *(f"packages/inductor/tests/{part}" for part in ("cache", "codegen", "lowerings", "passes", "schedule")),
     *(f"tests_integration/test_{name}.py" for name in (
-        "cpu_benchmark", "docs", "dynamic_rows", "freezing", "indices", "killed", "model_sizes", "number_ranges", "numpy_backend", "operators",
-        "optimizers", "package", "random", "random_shapes", "recurrent", "scans", "training_memory", "written_inputs",
+        "almost_attention", "attention", "channels_last", "columns", "complex", "cpu_benchmark", "docs", "dynamic_rows", "flex_attention",
+        "freezing", "indices", "killed", "lost_views", "model_sizes", "number_ranges", "numpy_backend", "operators", "optimizers",
+        "package", "pooled_memory", "random", "random_shapes", "recurrent", "running_products", "scans", "size_floats", "sizes_of_one",
+        "training_memory", "training_patterns", "uncounted_rows", "written_attention", "written_inputs",
     )),
 )  # fmt: skip
 """Tests that take long, of what neither bytecode nor torch's version changes much: single operators, kernels and schedules of loops written by hand,

@@ -23,13 +23,11 @@ from symshapes import SYMBOLIC, facts_if_operator
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Input `input` gets result `result` of the graph; with its gradient if `grad`. The input's version tells of it if `counted`: not of a
-    write through `.data` alone."""
+    """Input `input` gets result `result` of the graph; with its gradient if `grad`."""
 
     input: int
     result: int
     grad: bool
-    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +211,6 @@ class History:
 
     requires_grad: bool
     grad_fn: Any
-    version: int | None
-    """None of what has none: numbers, and tensors of inference mode."""
-
-    @classmethod
-    def of(cls, value: Any) -> History:
-        """That of an input as it is now."""
-        if not isinstance(value, torch.Tensor):
-            return cls(False, None, None)
-        return cls(value.requires_grad, value.grad_fn, None if value.is_inference() else value._version)
 
 
 def _mutations(
@@ -237,9 +226,9 @@ def _mutations(
         if tracked.storage.written:
             grad = fake.requires_grad and fake.grad_fn is not before.grad_fn
             node = tracer.node_of(fake)
-            counted = before.version is None or fake._version != before.version
-            result = results.add(results.separate(tracer, node, fake, keep_layout=False), fake)
-            mutations.append(Mutation(index, result, grad, counted))
+            mutations.append(
+                Mutation(index, results.add(results.separate(tracer, node, fake, keep_layout=False), fake), grad)
+            )
         elif fake.requires_grad != before.requires_grad:
             raise Unsupported("requires_grad of an input is changed")
     return tuple(mutations)

@@ -188,7 +188,10 @@ class _Traced:
                 tracer.add_symbol(fake, name)
             else:
                 tracer.graph.placeholder(name).meta["val"] = fake
-        history = [History.of(fake) for fake in fakes]
+        history = [
+            History(fake.requires_grad, fake.grad_fn) if isinstance(fake, torch.Tensor) else History(False, None)
+            for fake in fakes
+        ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
         ran = None
         if isinstance(program, fx.GraphModule):
