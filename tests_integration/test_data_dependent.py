@@ -62,14 +62,6 @@ def picked(x: Any, i: Any, m: Any, w: Any) -> Any:
 
 
 @program
-def picked_by_masks_made_alike(x: Any, i: Any, m: Any, w: Any) -> Any:
-    y = x * 2
-    y[~m] += x[~m] + x[torch.logical_not(~~m)].sum(0)
-    y[(i > 1) & m] *= x[(i > 1) & m]
-    return y, x.masked_select(x > 0) * y.detach()[x > 0]
-
-
-@program
 def picked_and_joined(x: Any, i: Any, m: Any, w: Any) -> Any:
     y = x[m]
     return (

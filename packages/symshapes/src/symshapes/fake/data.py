@@ -1,7 +1,7 @@
 """Operators whose results have numbers or sizes that are in the data: what they give where those are symbols.
 
 In: the environment that makes symbols, and the arguments of an op, fakes among them. Out: a rule's answer, as in `rules`. One
-tensor that nobody wrote to has the same symbol each time, and so have masks that were made alike.
+tensor that nobody wrote to has the same symbol each time.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from symshapes.facts import errors
-from symshapes.fake.contents import content_of
 from symshapes.fake.tensor import FakeTensor, meta_of
 from symshapes.rules.indexing import index
 from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
@@ -64,13 +63,8 @@ def _once(tensor: Any, kind: str, make: Callable[[], Any]) -> Any:
 
 def _count(env: Any, tensor: Any) -> torch.SymInt:
     """How many elements of a tensor are not zero."""
-    content = content_of(tensor)
-    if content is None:
-        return env.create_unbacked_size(numel(tensor.shape))
-    known = tensor.fake_mode.counts
-    if content not in known:
-        known[content] = env.create_unbacked_size(numel(tensor.shape))
-    return known[content]
+    size: torch.SymInt = _once(tensor, "nonzero", lambda: env.create_unbacked_size(numel(tensor.shape)))
+    return size
 
 
 def _number(env: Any, dtype: torch.dtype) -> Any:

@@ -13,7 +13,6 @@ from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import OperatorFacts, errors
 from symshapes.facts.layout import same_size
-from symshapes.fake.contents import note_content
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -85,7 +84,6 @@ class FakeMode(InfraMode):
         # Fakes have no storage: whoever asks it for its bytes is told that only the run knows.
         self.storage_size = None if shape_env is None else torch.SymInt(SymNode(STORAGE_BYTES, shape_env, None, int))
         self.data_dependent = data_dependent and shape_env is not None
-        self.counts: dict[Any, Any] = {}
         self.numbers_read: list[Any] = []
         """Tensors whose `FakeTensor.number` was asked for; whoever gives numbers may clear it."""
         self.effects = 0
@@ -196,16 +194,7 @@ class FakeMode(InfraMode):
         plan = self._plan(func, rule, args, kwargs)
         if plan is NotImplemented:
             return self._fall_back(func, args, kwargs)
-        made = self._build(plan, args)
-        if (
-            self.data_dependent
-            and type(plan) is TensorMeta
-            and plan.dtype is torch.bool
-            and facts.fresh
-            and not facts.acts
-        ):
-            note_content(made, func, args, kwargs)
-        return made
+        return self._build(plan, args)
 
     def _doubt(self, source: Any, copy: Any) -> None:
         self._perhaps_one.append((self._fake(source).storage_key, copy.storage_key))

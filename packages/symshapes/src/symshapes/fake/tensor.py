@@ -26,8 +26,6 @@ class Mode(Protocol):
     """Makes symbols for the dynamic sizes of converted tensors, if given."""
     storage_size: Any | None
     """What storages of tensors with symbolic sizes say of their bytes."""
-    counts: dict[Any, Any]
-    """How many elements are not zero, by what a tensor holds (`contents.py`)."""
     numbers_read: list[Any]
     """The tensors with a `number` that was asked for."""
     data_dependent: bool
@@ -56,8 +54,6 @@ class FakeTensor(torch.Tensor):
     from_data: dict[Any, tuple[int, Any]]
     number: tuple[int, Any] | None
     """Of one whose element is known: its version then, and the element."""
-    made_by: tuple[int, Any]
-    """Of a mask: its version when it was made, and what it held then; see `contents.py`."""
     strides: tuple[Any, ...]
     """Of one that answers for its own layout, which torch asks by operators; see `LAYOUTS`."""
     told: TensorMeta
@@ -66,7 +62,6 @@ class FakeTensor(torch.Tensor):
         "fake_mode",
         "from_data",
         "lazy_flags",
-        "made_by",
         "number",
         "storage_key",
         "strides",
