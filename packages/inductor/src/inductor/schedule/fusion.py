@@ -339,13 +339,17 @@ class Fuser:
 
     def _beside(self, node: Group) -> set[int]:
         """For sums over what some kernel is made of those over what it makes, and the other way around. Only what inputs and externs
-        give counts as what it is made of: beside sums over what a kernel before made others would have to wait, and memory with them."""
+        give counts as what it is made of: beside sums over what a kernel before made others would have to wait, and memory with them.
+        No more do sums wait over an input that gets a new content: it could not be written into the input's memory before."""
         found: set[int] = set()
+        replaced = set(self.graph.program.written.values())
         for name in node.loads:
             writer = self.graph.writer.get(name)
             source = None if writer is None else self.nodes[self.home[writer]]
             if isinstance(source, Group):
-                given = [each for each in source.loads if not self._is_made_by_loops(each)]
+                given = [each for each in source.loads if not self._is_made_by_loops(each) and each not in replaced]
+            elif name in replaced:
+                continue
             else:
                 readers = (self.nodes[key] for key in self._near(name, node.order))
                 given = [each for one in readers if isinstance(one, Group) for each in one.stores]
