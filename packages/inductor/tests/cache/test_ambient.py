@@ -25,10 +25,10 @@ AMBIENT = (
 ELSEWHERE = {
     "inductor/cache/place.py": "where the cache lies: no compiled code depends on it",
     "inductor/backends.py": "which backend serves a device: its class and what it reads are part of the key",
-    "inductor/triton/binaries.py": "what Triton reads of it, which is in the key of what Triton compiled",
     "cpu_codegen/environment.py": "the one place of this backend that reads the environment; `facts` reports it",
     "cpu_codegen/launcher.py": "the launcher is compiled for this Python, which is in its own key",
 }
+ELSEWHERE["inductor/triton/binaries.py"] = "Triton's own settings, which are part of the key of what Triton compiles"
 
 
 @pytest.fixture(autouse=True)
