@@ -58,8 +58,21 @@ class _Child:
         return Done(self.process.returncode, self.printed + rest, self.errors.read_text())
 
 
-def in_turn(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], jobs: int) -> Iterator[Done]:
-    """Run commands, each with its environment: `jobs` of them prepare at a time; when all have, each is timed alone, in order."""
+Command = tuple[Sequence[str], Mapping[str, str]]
+"""A command line and its environment."""
+
+
+def in_turn(commands: Sequence[Command], jobs: int) -> Iterator[Done]:
+    """Run commands. `jobs` of them prepare at a time; when all have, each is timed alone, in order. With one job a command ends before the
+    next begins."""
+    if jobs > 1:
+        yield from _together(commands, jobs)
+    else:
+        for one in commands:
+            yield from _together([one], 1)
+
+
+def _together(commands: Sequence[Command], jobs: int) -> Iterator[Done]:
     children: list[_Child] = []
 
     def start(command: Sequence[str], environment: Mapping[str, str], errors: Path) -> _Child:

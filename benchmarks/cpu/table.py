@@ -100,8 +100,7 @@ def in_processes(
             environment = {**child_environment(str(cache or f"{temporary}/{i}")), "HF_HUB_OFFLINE": "1"}
             environment["OMP_NUM_THREADS"] = str(asked.threads)
             commands.append(([sys.executable, "-m", module, json.dumps(asdict(asked))], environment))
-        done = in_turn(commands, jobs) if jobs > 1 else (each for one in commands for each in in_turn([one], 1))
-        for asked, ended in zip(all_asked, done, strict=True):
+        for asked, ended in zip(all_asked, in_turn(commands, jobs), strict=True):
             if ended.returncode:
                 yield Reading(asked, failed={"": ended.reason})
             else:

@@ -71,8 +71,7 @@ def read(names: Sequence[str], dtype: str, device: str, rounds: int, jobs: int) 
             )
             for name in names
         ]
-        done = in_turn(commands, jobs) if jobs > 1 else (each for one in commands for each in in_turn([one], 1))
-        for name, ended in zip(names, done, strict=True):
+        for name, ended in zip(names, in_turn(commands, jobs), strict=True):
             if ended.returncode:
                 yield Reading(name, failed={"": ended.reason})
             else:

@@ -507,17 +507,8 @@ class InputList(List):
         (self._more if self._items is None else self._items).extend(more)
         return self.resized(m)
 
-    def written(self) -> Iterable[Variable]:
-        return list(self._more) if self._items is None else super().written()
-
-    def replay(self, e: Emitter) -> None:
-        if self._items is not None:
-            super().replay(e)
-            return
-        e.emit(build.push_callable(build.load_const(list.extend)))
-        e.load(self)
-        e.load_list(self._more)
-        e.emit(build.call(2), build.pop())
+    def appended(self) -> list[Variable] | None:
+        return list(self._more) if self._items is None else super().appended()
 
 
 @builds(list)

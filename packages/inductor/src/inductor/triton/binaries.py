@@ -6,6 +6,7 @@ all of Triton's own files, ask its assembler for a version and parse the kernel'
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -70,18 +71,21 @@ def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) 
     """Compile a kernel, or take it from the disk. `asked`: see `Blocks.options`."""
     options = {**asked, "debug": knobs.runtime.debug}
     key = _key(source, target, options)
-    cache = None if key is None else DiskCache(SECTION)
-    entry = cache.get(key) if cache and key else None
+    if key is None:
+        return _compiled(source, target, options)
+    cache = DiskCache(SECTION)
+    entry = cache.get(key)
     found = None if entry is None else Binary.read(entry.files)
     if found is None:
-        ready()
-        found = Binary.of(triton.compile(source, target=target, options=options))
-        if cache and key:
-            try:
-                cache.put(key, found.files())
-            except OSError:  # a full disk: the next process compiles it again
-                return found
+        found = _compiled(source, target, options)
+        with contextlib.suppress(OSError):  # a full disk: the next process compiles it again
+            cache.put(key, found.files())
     return found
+
+
+def _compiled(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary:
+    ready()
+    return Binary.of(triton.compile(source, target=target, options=options))
 
 
 def ready() -> None:
@@ -121,7 +125,8 @@ def _settings() -> tuple[tuple[str, ...], ...]:
     for group in (knobs.compilation, knobs.language, knobs.nvidia, knobs.runtime):
         for name, knob in group.knob_descriptors.items():
             told, given = os.environ.get(knob.key), vars(group).get(name)
-            tool = told or getattr(knob, "default_path", None) if hasattr(knob, "default_path") else None
+            default = getattr(knob, "default_path", None)
+            tool = default and (told or default)
             if told is not None or given is not None or tool is not None:
                 found.append((knob.key, str(told), str(given), _state(Path(tool)) if tool else ""))
     return tuple(found)
