@@ -39,11 +39,11 @@ class ClassLookups:
         self.made: dict[int, Any] = {}
         #: Of what such a prototype holds that was made with it: its class, the name, and maybe the attribute of what is there.
         self.parts: dict[int, tuple[Any, str, str]] = {}
-        #: What was looked up in them before they were changed, by name.
         #: Of those from outside that are told by what they are like.
         self._alike: list[Any] = []
         #: Those taken for the objects that they are, by statement.
         self._fixed: dict[tuple[str, str], type] = {}
+        #: What was looked up in made ones before they were changed, by name.
         self._past: list[tuple[str, tuple[type, Any, type, str | None]]] = []
 
     def release(self) -> None:
