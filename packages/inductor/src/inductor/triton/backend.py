@@ -190,7 +190,7 @@ def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
     except SyntaxError as error:
         raise BuildError(f"generated Triton source is not Python: {error}\n{text}") from error
     for name, function in found.items():
-        function._inductor_text = digest  # of what it is compiled from
+        function._inductor_text, function._inductor_module = digest, text  # what it is compiled from
         _loaded[digest, name] = function
     return found
 

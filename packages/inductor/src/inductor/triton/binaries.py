@@ -9,62 +9,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import triton
 from triton import knobs
 from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource, CompiledKernel
+from triton.compiler import ASTSource
 from triton.runtime.cache import triton_key
 
 from inductor.cache import DiskCache
+from inductor.triton.binary import Binary
+from inductor.triton.compile_worker import Request
+from inductor.triton.processes import pool
 
 SECTION = "binaries"
-_FACTS, _CODE = "facts.json", "code"
 _HELPERS = ("library.py", "prelude.py", "shared_rows.py")
 """Files beside this one whose functions kernels call."""
-_UNUSED = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
-"""What Triton may say a launch has to bring, and of which our kernels use nothing."""
-
-
-class Binary(NamedTuple):
-    """A compiled kernel."""
-
-    name: str
-    code: bytes
-    threads: int
-    """Of a program."""
-    shared: int
-    """Bytes of shared memory."""
-
-    @staticmethod
-    def of(compiled: CompiledKernel) -> Binary:
-        """Raises RuntimeError where a launch would have to bring more than arguments."""
-        what = compiled.metadata
-        asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
-        if asked or getattr(what, "num_ctas", 1) != 1:
-            raise RuntimeError(f"kernel {what.name} is to be launched in a way that was not asked for: {asked}")
-        return Binary(what.name, compiled.kernel, what.num_warps * what.target.warp_size, what.shared)
-
-    def files(self) -> dict[str, bytes]:
-        """Of a cache entry."""
-        facts = {"name": self.name, "threads": self.threads, "shared": self.shared}
-        return {_FACTS: json.dumps(facts).encode(), _CODE: self.code}
-
-    @staticmethod
-    def read(files: Mapping[str, bytes]) -> Binary | None:
-        """What `files` wrote; None where it is something else."""
-        try:
-            facts = json.loads(files[_FACTS])
-            return Binary(str(facts["name"]), files[_CODE], int(facts["threads"]), int(facts["shared"]))
-        except (KeyError, ValueError, TypeError):
-            return None
+HERE = 4
+"""Kernels that this process compiles beside each other. More gain nothing: Python's lock is held for a quarter of the time."""
 
 
 def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) -> Binary:
@@ -84,11 +51,36 @@ def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) 
 
 
 def _compiled(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary:
-    ready()
-    return Binary.of(triton.compile(source, target=target, options=options))
+    return _elsewhere(source, target, options) or _here(source, target, options)
 
 
-def ready() -> None:
+def _elsewhere(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary | None:
+    """By another process; None where it can't be told all that the code depends on, or fails."""
+    module, settings = getattr(source.fn, "_inductor_module", None), _environment()
+    if module is None or settings is None or _looked_at():
+        return None
+    asked = (target.backend, target.arch, target.warp_size)
+    what = source.name, source.signature, source.constants, source.attrs, asked, dict(options)
+    return pool().compile(Request(source.fn._inductor_text, module, *what), settings)
+
+
+def _here(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary:
+    with _turns:
+        _ready()
+        return Binary.of(triton.compile(source, target=target, options=options))
+
+
+_turns = threading.BoundedSemaphore(HERE)
+
+
+def prepare() -> None:
+    """Start processes that compile; where there are to be none, what compiling begins with."""
+    settings = _environment()
+    if settings is None or not pool().prepare(settings):
+        _ready()
+
+
+def _ready() -> None:
     """Let Triton find out once which version of itself it is: threads that compile would each read all of its files."""
     with _reading:
         triton_key()
@@ -97,12 +89,18 @@ def ready() -> None:
 _reading = threading.Lock()
 
 
+def _looked_at() -> bool:
+    """Whether Triton is told to look at what it compiles, or to take something else instead."""
+    told = knobs.compilation
+    return any(
+        (told.listener, knobs.runtime.add_stages_inspection_hook, told.always_compile, told.override, told.dump_ir)
+    )
+
+
 def _key(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> str | None:
-    """Of all that the code depends on; None where Triton is told to look at what it compiles, or to take something else instead."""
+    """Of all that the code depends on; None where that can't be told."""
     text = getattr(source.fn, "_inductor_text", None)
-    if text is None or knobs.compilation.listener or knobs.runtime.add_stages_inspection_hook:
-        return None
-    if any((knobs.compilation.always_compile, knobs.compilation.override, knobs.compilation.dump_ir)):
+    if text is None or _looked_at():
         return None
     facts = (
         text,
@@ -119,7 +117,7 @@ def _key(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> st
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _settings() -> tuple[tuple[str, ...], ...]:
+def _settings() -> tuple[tuple[str, str, str, str], ...]:
     """What Triton was told, by the environment or the program; of a program that it is to run, which file that is."""
     found = []
     for group in (knobs.compilation, knobs.language, knobs.nvidia, knobs.runtime):
@@ -130,6 +128,14 @@ def _settings() -> tuple[tuple[str, ...], ...]:
             if told is not None or given is not None or tool is not None:
                 found.append((knob.key, str(told), str(given), _state(Path(tool)) if tool else ""))
     return tuple(found)
+
+
+def _environment() -> tuple[Any, ...] | None:
+    """What Triton was told by the environment alone; None where the program told it more."""
+    settings = _settings()
+    if any(given != "None" for _, _, given, _ in settings):
+        return None
+    return (*settings, *sorted(libtriton.get_cache_invalidating_env_vars().items()))
 
 
 @functools.cache

@@ -17,7 +17,8 @@ from triton.runtime import driver
 
 from inductor.addresses import kinds_of
 from inductor.device import KernelCall
-from inductor.triton.binaries import Binary, compile_for
+from inductor.triton.binaries import compile_for
+from inductor.triton.binary import Binary
 from inductor.triton.joint import Grid, Layout
 from inductor.triton.launcher import Loaded, beside, load_native, on_device, target
 from inductor.triton.signature import joint_source

@@ -23,18 +23,21 @@ from triton.runtime.build import compile_module_from_src
 
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.device import Kernel, KernelCall
-from inductor.triton.binaries import Binary, compile_for, ready
+from inductor.triton import binaries
+from inductor.triton.binaries import compile_for
+from inductor.triton.binary import Binary
 from inductor.triton.blocks import MULTIPLE, Blocks
 from inductor.triton.checks import cuda_driver
 from inductor.triton.choices import Choices, Plan
+from inductor.triton.processes import MOST
 from inductor.triton.signature import source_of
 
 T = TypeVar("T")
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
-WORKERS = 4
-"""Kernels that are compiled beside each other. More gain nothing: Python's lock is held for a quarter of the time."""
+WORKERS = MOST
+"""Kernels that are compiled beside each other."""
 
 
 def serves(device: torch.device) -> bool:
@@ -56,7 +59,7 @@ def prepare() -> None:
 
 def prepare_compiler() -> None:
     """Start what compiling begins with, beside other work."""
-    beside(ready)
+    beside(binaries.prepare)
 
 
 def native_text(source: Path) -> str:
@@ -237,7 +240,7 @@ class Variants:
 
 @functools.cache
 def _workers() -> ThreadPoolExecutor:
-    """Threads that compile: much of that is done without Python's lock, or by another process."""
+    """Threads that compile, or wait for a process that does."""
     return ThreadPoolExecutor(WORKERS, "triton-compile")
 
 

@@ -1,0 +1,45 @@
+"""Machine code of a kernel, and what a launch has to know of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_FACTS, _CODE = "facts.json", "code"
+_UNUSED = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
+"""What Triton may say a launch has to bring, and of which our kernels use nothing."""
+
+
+class Binary(NamedTuple):
+    """A compiled kernel."""
+
+    name: str
+    code: bytes
+    threads: int
+    """Of a program."""
+    shared: int
+    """Bytes of shared memory."""
+
+    @staticmethod
+    def of(compiled: Any) -> Binary:
+        """Of Triton's `CompiledKernel`. Raises RuntimeError where a launch would have to bring more than arguments."""
+        what = compiled.metadata
+        asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
+        if asked or getattr(what, "num_ctas", 1) != 1:
+            raise RuntimeError(f"kernel {what.name} is to be launched in a way that was not asked for: {asked}")
+        return Binary(what.name, compiled.kernel, what.num_warps * what.target.warp_size, what.shared)
+
+    def files(self) -> dict[str, bytes]:
+        """Of a cache entry."""
+        facts = {"name": self.name, "threads": self.threads, "shared": self.shared}
+        return {_FACTS: json.dumps(facts).encode(), _CODE: self.code}
+
+    @staticmethod
+    def read(files: Mapping[str, bytes]) -> Binary | None:
+        """What `files` wrote; None where it is something else."""
+        try:
+            facts = json.loads(files[_FACTS])
+            return Binary(str(facts["name"]), files[_CODE], int(facts["threads"]), int(facts["shared"]))
+        except (KeyError, ValueError, TypeError):
+            return None

@@ -1,0 +1,176 @@
+"""Processes that compile kernels beside each other (`compile_worker.py`): Python's lock is held for a quarter of the time that it takes.
+
+Flows in: requests. Flows out: binaries; None where no process serves, or it failed: who asks compiles by itself then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from inductor.triton.binary import Binary
+from inductor.triton.compile_worker import Request
+
+WORKER = Path(__file__).with_name("compile_worker.py")
+SETTING = "INDUCTOR_COMPILE_PROCESSES"
+"""The environment's variable that says how many processes there may be."""
+MOST = 16
+FEWEST_CORES = 4
+"""On fewer this process and one that compiles for it would take turns."""
+TRIES = 2
+"""Of a kernel in whose company processes end."""
+AT_ONCE = 4
+"""Are started before it is known how many kernels there are."""
+Settings = tuple[object, ...]
+_ENDS = (OSError, EOFError, pickle.PickleError)
+"""How a process that is gone is noticed."""
+
+
+def most_processes() -> int:
+    """As many as there are cores for this process, of those beside it that `torchrun` started, too; or as the environment says.
+
+    Raises:
+        ValueError: it says something else than a number.
+    """
+    told = os.environ.get(SETTING)
+    if told is not None:
+        return max(int(told), 0)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores //= max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
+    return min(MOST, cores) if cores >= FEWEST_CORES else 0
+
+
+class Worker:
+    """A process that compiles. Raises OSError where none can be started.
+
+    Args:
+        settings: what Triton is told by the environment, which the process has as it is now.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        environment = {**os.environ, "TRITON_INTERPRET": "0"}
+        # Without the script's own folder on the path, whose files are no modules.
+        command = [sys.executable, "-P", str(WORKER), json.dumps(sys.path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        assert self._process.stdin and self._process.stdout
+        self._questions, self._answers = self._process.stdin, self._process.stdout
+        self.proved = False
+        """It answered."""
+
+    def compile(self, request: Request) -> Binary | None:
+        """Raises one of `_ENDS` where the process is gone."""
+        pickle.dump(tuple(request), self._questions)
+        self._questions.flush()
+        found = pickle.load(self._answers)
+        self.proved = True
+        return None if found is None else Binary(*found)
+
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Let it end."""
+        with contextlib.suppress(OSError):
+            self._questions.close()
+        self._answers.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class Pool:
+    """Workers, started as they are needed and up to a number; each serves one thread at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._count = 0
+
+    def prepare(self, settings: Settings) -> bool:
+        """Start some; whether there are any."""
+        while self._count < min(self._most, AT_ONCE):
+            worker = self._start(settings)
+            if worker is None:
+                break
+            self._give_back(worker)
+        return self._most > 0
+
+    def compile(self, request: Request, settings: Settings) -> Binary | None:
+        """By a process with these settings, if there is one."""
+        for _ in range(TRIES):
+            worker = self._take(settings)
+            if worker is None:
+                return None
+            try:
+                found = worker.compile(request)
+            except BaseException as error:
+                self._drop(worker)
+                if not isinstance(error, _ENDS):
+                    raise
+            else:
+                self._give_back(worker)
+                return found
+        return None
+
+    def _take(self, settings: Settings) -> Worker | None:
+        with self._lock:
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.settings == settings and worker.alive():
+                    return worker
+                self._count -= 1
+                worker.close()
+        return self._start(settings)
+
+    def _start(self, settings: Settings) -> Worker | None:
+        with self._lock:
+            if self._count >= self._most:
+                return None
+            self._count += 1
+        try:
+            return Worker(settings)
+        except OSError:  # nor will another one start: no such interpreter, no memory
+            with self._lock:
+                self._count, self._most = self._count - 1, 0
+            return None
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
+
+    def _drop(self, worker: Worker) -> None:
+        worker.close()
+        with self._lock:
+            self._count -= 1
+            if not worker.proved:  # the next one would fail as well
+                self._most = 0
+
+
+_pools: list[Pool] = []
+_making = threading.Lock()
+
+
+def pool() -> Pool:
+    """This process's."""
+    with _making:
+        if not _pools:
+            _pools.append(Pool(most_processes()))
+        return _pools[0]
+
+
+def _forget() -> None:
+    """In a forked process: its parent goes on to talk to its workers."""
+    global _making
+    _making = threading.Lock()
+    _pools.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
