@@ -1,7 +1,8 @@
 """A process that compiles kernels for another one: run as a file, which imports Triton, but neither torch nor the rest of inductor.
 
-Flows in: as its argument the path for imports, in JSON; on standard input, pickled, a `Request` a kernel. Flows out on standard output: for each its code as the fields of
-a `Binary`, or None where that failed: who asked compiles it, and meets the error. It ends with its input, or when it was idle for long.
+Flows in: the path for imports, in JSON, as its argument; on standard input, pickled, a `Request` a kernel. Flows out, on standard output: for
+each the fields of a `Binary`, or None where that failed: who asked compiles it, and meets the error. It ends with its input, or when it
+was idle for long.
 """
 
 from __future__ import annotations
