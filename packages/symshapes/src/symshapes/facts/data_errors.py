@@ -1,11 +1,9 @@
 """Which operators' kernels may raise by what is in their arguments, and not by metadata, which fakes refuse as well.
 
-In: an operator's name and tags. Out: by what. The names here are of those that never do: what is not known to be so may.
+In: an operator's name, and what else is true of it. Out: by what. The names here are of those that never do: what is not known to be so may.
 """
 
 from typing import Any
-
-import torch
 
 NOTHING, INTEGERS, ANYTHING = "nothing", "integers", "anything"
 """By nothing; by integers, as places out of range are and divisors of zero; by whatever they hold."""
@@ -54,7 +52,7 @@ _NEVER_BEGIN = ("_foreach_", "_fused_ad", "_fused_sgd", "_fft_", "_scaled_dot_pr
 _NEVER_END = ("_backward", "_backward_data", "_backward_input", "_backward_weights")
 
 
-def data_errors(op: Any, *, composite: bool, views: bool) -> str:
+def data_errors(op: Any, *, elementwise: bool, composite: bool, views: bool) -> str:
     """By what in its tensors a kernel of an `OpOverload` may raise: `NOTHING`, `INTEGERS` or `ANYTHING`."""
     if op.namespace != "aten":
         return ANYTHING
@@ -62,7 +60,7 @@ def data_errors(op: Any, *, composite: bool, views: bool) -> str:
     name = name if name.endswith("__") else name.removesuffix("_")
     if name in _DIVIDING or name in _PLACES:
         return INTEGERS
-    if composite or views or torch.Tag.pointwise in op.tags or name in _NEVER:
+    if elementwise or composite or views or name in _NEVER:
         return NOTHING  # what defines a composite one says it
     if name.startswith(_NEVER_BEGIN) or name.endswith(_NEVER_END):
         return NOTHING

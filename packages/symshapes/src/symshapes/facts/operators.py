@@ -171,7 +171,12 @@ def _derive(op: Any) -> OperatorFacts:
         hides_views=hides_views,
         fresh=op.namespace == "aten" and not (written or aliases or hides_views or composite),
         needs_data=torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags,
-        data_errors=data_errors(op, composite=composite, views=aliases and not written and not composite),
+        data_errors=data_errors(
+            op,
+            elementwise=ELEMENTWISE in op.tags,
+            composite=composite,
+            views=aliases and not written and not composite,
+        ),
         lasts=not (written or random or schema.returns) and op.namespace not in _CHECKING,
         elementwise=ELEMENTWISE in op.tags,
         launches=op in _LAUNCHES,
