@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from symshapes import Checkpoint, LazyGraphModule
 
@@ -81,7 +82,9 @@ class CapturedGraph:
 
 class GraphBuilder:
     """Adds nodes; every node gets ``meta["val"]`` and ``meta["source"]``, and one whose call does more than give results
-    ``meta["effect"]``: "write" or "other". Calls within a checkpoint have it in ``meta["checkpoint"]``."""
+    ``meta["effect"]``: "write" or "other", ``meta["lasts"]``: whether that stays if tensors and generators
+    are put back, and ``meta["draws"]``: whether random numbers are drawn.
+    One that may raise by what is in its arguments has ``meta["risk"]``: whether the program handles it. Calls within a checkpoint have it in ``meta["checkpoint"]``."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
@@ -143,6 +146,52 @@ class GraphBuilder:
     def changes_inputs(self) -> bool:
         """Whether any input is changed in place."""
         return any(self.changed_inputs())
+
+    @property
+    def lasts(self) -> bool:
+        """Whether a call does what stays if tensors and generators of random numbers are put back."""
+        return any(node.meta.get("lasts", "effect" in node.meta) for node in self.graph.nodes)
+
+    @property
+    def risks(self) -> list[fx.Node]:
+        """The calls that may raise by what is in their arguments."""
+        return [node for node in self.graph.nodes if "risk" in node.meta]
+
+    def unread_risks(self, outputs: Sequence[fx.Node], line: str) -> list[fx.Node]:
+        """What must be among the outputs as well, for its call to be made: it may raise, and nothing that is done depends on it."""
+        risks = self.risks
+        if not risks:
+            return []
+        todo = [*outputs, *(node for node in self.graph.nodes if _has_effect(node))]
+        read: set[fx.Node] = set()
+        while todo:
+            node = todo.pop()
+            if node not in read:
+                read.add(node)
+                todo += node.all_input_nodes
+        found: list[fx.Node] = []
+        for node in risks:
+            value = node.meta.get("val")
+            if node in read or not isinstance(value, torch.Tensor):
+                continue
+            apart = node
+            if value.requires_grad:  # nobody differentiates it
+                apart = self.call("call_method", "detach", (node,), {}, line)
+                apart.meta["val"] = value.detach()
+            found.append(apart)
+        return found
+
+    def generators(self) -> list[torch.Generator]:
+        """What the calls draw random numbers from."""
+        found: dict[int, torch.Generator] = {}
+        for node in self.graph.nodes:
+            if not node.meta.get("draws"):
+                continue
+            given = [each for each in tree_leaves([node.args, node.kwargs]) if isinstance(each, torch.Generator)]
+            values = [each for each in tree_leaves(node.meta.get("val")) if isinstance(each, torch.Tensor)]
+            for generator in given or [default_generator(each.device) for each in values]:
+                found[id(generator)] = generator
+        return list(found.values())
 
     def laid_out_anew(self) -> bool:
         """Whether an input has another layout at the graph's end (``t_``, ``resize_``): its fake is then no example of it."""
@@ -216,6 +265,13 @@ def _version(fake: Any) -> int | None:
     if not isinstance(fake, torch.Tensor):
         return 0
     return None if fake.is_inference() else fake._version
+
+
+def default_generator(device: torch.device) -> torch.Generator:
+    """What random numbers on a device are drawn from where nobody says from what."""
+    if device.type == "cuda":
+        return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    return torch.default_generator
 
 
 def _layout(fake: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import SYMBOLIC
+from symshapes import SYMBOLIC, hint_of
 
 from . import _native
 from .aliasing import separated
@@ -34,12 +34,16 @@ from .guards import Guard, GuardKind
 from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Local, Made, Source
+from .starting_again import Start, Undoing, eagerly, starting_again
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
 from .variables.reconstruction import CannotReconstruct
 from .visits import passing
 from .within import Within, interrupted, load_stand_ins
+
+#: Elements that a call keeps copies of for nobody who handles what it raises.
+_MOST_COPIED = 1 << 18
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -54,7 +58,7 @@ class Capture:
     breaks: list[Break] = field(default_factory=list)
     #: The inputs of the graph that live on, and what calls it with them once it is bound to the guards' program.
     lasting: tuple[Source, ...] = ()
-    bound: _native.BoundGraph | None = None
+    bound: Sequence[_native.BoundGraph] = ()
     #: What the frame hands out unfinished, in words: it runs later.
     suspended: list[str] = field(default_factory=list)
     #: The modules whose parameters and buffers are constants of the graph.
@@ -71,7 +75,9 @@ class Replacement:
         self._frame = attempt.frame
         self._code = attempt.code
         self._lasting: tuple[Source, ...] = ()
-        self._bound: _native.BoundGraph | None = None
+        self._bound: list[_native.BoundGraph] = []
+        #: What follows the code where the graph raises.
+        self._where_raised: list[Instruction] = []
         self._owners: list[weakref.ref[torch.nn.Module]] = []
 
     def write(self, backend: Backend, breaks: list[Break]) -> Capture:
@@ -103,13 +109,14 @@ class Replacement:
         m.identity.guard_all(m.recorder.graph)
         departures = Departures(m, e.results)
         outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
-        empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
+        unread = m.recorder.graph.unread_risks(outputs, self._attempt.line)
+        empty = not unread and m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         nothing = empty and not effects and not calls_between(self._attempt.before, after) and not m.state.lost_cell
         if nothing and self._attempt.finished:
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
-            graph = self._compile_and_call(e, outputs, departures, backend, breaks)
+            graph = self._compile_and_call(e, outputs, unread, departures, backend, breaks, tells=bool(effects))
         for call in m.effects.announced:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         for made in told_of:
@@ -144,11 +151,19 @@ class Replacement:
         e.temps[id(root)] = name
 
     def _compile_and_call(
-        self, e: Emitter, outputs: list[fx.Node], departures: Departures, backend: Backend, breaks: list[Break]
+        self,
+        e: Emitter,
+        outputs: list[fx.Node],
+        unread: list[fx.Node],
+        departures: Departures,
+        backend: Backend,
+        breaks: list[Break],
+        *,
+        tells: bool,
     ) -> CapturedGraph:
         m = self._m
         told = [node.meta["val"] for node in outputs]
-        m.recorder.graph.finish(outputs)
+        m.recorder.graph.finish([*outputs, *unread])
         if m.recorder.dynamic_sizes.env.has_open and m.recorder.fake_mode.may_share([*m.recorder.graph.inputs, *told]):
             raise Stopped(
                 m.recorder.doubtful, "what it gives may be a copy or not, which sizes of 1 decide", self._attempt.line
@@ -179,22 +194,25 @@ class Replacement:
                 if m.recorder.graph.laid_out_anew():
                     raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
-                if m.levels.since and getattr(compiled, "__self__", compiled) is captured.module:
+                as_it_is = getattr(compiled, "__self__", compiled) is captured.module
+                if m.levels.since and as_it_is:
                     compiled = leaving_levels(compiled)
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self._attempt.guards()
-        self._call_graph(e, compiled, captured.sources)
+        self._call_graph(e, compiled, captured, as_it_is=as_it_is, tells=tells)
         if not outputs:
             e.emit(build.pop())
             return captured
-        e.emit(build.unpack_sequence(len(outputs)))
+        e.emit(build.unpack_sequence(len(outputs) + len(unread)))
         names: dict[fx.Node, str] = {}
         for node in outputs:
             names[node] = e.temp()
             e.emit(build.store_fast(names[node]))
+        for _ in unread:
+            e.emit(build.pop())
         for v in e.results:
             if v.node is not None:
                 e.temps[id(v)] = name = names[departures.nodes.get(v.node, v.node)]
@@ -202,26 +220,70 @@ class Replacement:
         departures.finish(e)
         return captured
 
-    def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
-        """Push what the compiled graph gives. Tensors that live on are not loaded by code: the guards know them."""
-        inputs = self._m.recorder.graph.inputs
+    def _call_graph(
+        self, e: Emitter, compiled: Callable[..., Any], captured: CapturedGraph, *, as_it_is: bool, tells: bool
+    ) -> None:
+        """Push what the compiled graph gives. Tensors that live on are not loaded by code: the guards know them.
+
+        ``as_it_is``: it is the captured one. ``tells``: of the frame's changes the graph is not all.
+        """
+        m, sources = self._m, captured.sources
+        graph, waits = m.recorder.graph, not m.recorder.elsewhere
+        eager = eagerly(captured.module)
+        written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
+        generators = graph.generators()
+        repeats = not (graph.lasts or written or generators)
+        undoes = not repeats and self._undoes(written, tells)
+        if undoes:
+            compiled = Undoing(compiled, eager, written, generators, waits)
         places = tuple(
             i
             for i, source in enumerate(sources)
-            if not isinstance(inputs[i], SYMBOLIC)
+            if not isinstance(graph.inputs[i], SYMBOLIC)
             and not isinstance(source, Made)
-            and self._m.identity.lives_on(source)
+            and m.identity.lives_on(source)
         )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]
         if places:
             self._lasting = tuple(sources[i] for i in places)
-            compiled = self._bound = _native.BoundGraph(compiled, len(sources), places)
+            compiled = self._bind(compiled, len(sources), places)
+            eager = self._bind(eager, len(sources), places)
         e.share(brought)
         e.emit(build.push_callable(build.load_const(compiled)))
         for source in brought:
             e.load_source(source)
-        e.emit(build.call(len(brought)))
+        call = build.call(len(brought))
+        e.emit(call)
+        if not (repeats or undoes or m.recorder.sets_state):
+            return
+        shown = brought if repeats and not as_it_is else []
+        start = Start(
+            self._attempt.before,
+            m.recorder.autocast_nesting_before,
+            None if as_it_is else eager,
+            repeats=repeats,
+            waits=waits,
+        )
+        emitted, e.out = e.out, []
+        for source in shown:
+            e.load_source(source)
+        loads, e.out = e.out, emitted
+        made = [i.argval for i in emitted if i.opname == "STORE_FAST"]
+        self._where_raised = starting_again(start, call, loads, len(shown), made)
+
+    def _undoes(self, written: Sequence[int], tells: bool) -> bool:
+        """Whether what the graph leaves behind is to be taken back where it raises: that can be, and someone sees the difference."""
+        graph = self._m.recorder.graph
+        risks, changed = graph.risks, [graph.inputs[i] for i in written]
+        if not risks or graph.lasts or any(fake.grad_fn is not None for fake in changed):
+            return False
+        elements = sum(hint_of(fake.numel()) for fake in changed)
+        return any(node.meta["risk"] for node in risks) or (tells and elements <= _MOST_COPIED)
+
+    def _bind(self, graph: Callable[..., Any], total: int, places: tuple[int, ...]) -> _native.BoundGraph:
+        self._bound.append(_native.BoundGraph(graph, total, places))
+        return self._bound[-1]
 
     def _refused(self, refusal: GraphRefused) -> Exception:
         """What to do about a backend's refusal: break the graph at the call to blame, or leave the frame alone."""
@@ -311,5 +373,11 @@ class Replacement:
         for each in (*head, *instructions):
             if each.positions is None:
                 each.positions = first
+        again: list[Instruction] = []
+        if self._where_raised:
+            for each in self._where_raised:
+                each.positions = first
+            program = program_of(code)
+            again = [*self._where_raised, *program.instructions[program.entry + 1 :]]
         names = argument_names(code)
-        return assemble([*head, *instructions], like=code, argnames=names)
+        return assemble([*head, *instructions, *again], like=code, argnames=names)

@@ -263,8 +263,8 @@ class Session:
             hide_from_torch_compile(captured.code)
         with phase("guards"):
             program = guard_program(build_tree(captured.guards), code, captured.lasting)
-            if captured.bound is not None:
-                captured.bound.bind(program)
+            for bound in captured.bound:
+                bound.bind(program)
         if captured.owners and captured.graph is not None:
             known = weakref.ref(code), weakref.ref(captured), weakref.ref(report)
             release_with(captured.owners, captured.graph, functools.partial(_drop, *known))

@@ -64,6 +64,11 @@ _TRANSFORMS = frozenset(
 )
 
 
+def is_torchs(filename: str) -> bool:
+    """Whether code is of torch's own Python."""
+    return filename.startswith(_TORCH)
+
+
 @functools.cache
 def _package_of_file(filename: str) -> str | None:
     """The top package of an installed file; None for a file outside site-packages."""

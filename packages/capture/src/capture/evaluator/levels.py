@@ -107,6 +107,6 @@ class TransformLevels:
         self._effects.left_behind()
         line = self._state.where()
         node = self._recorder.graph.call("call_function", function, tuple(pair[0] for pair in given), {}, line)
-        node.meta |= {"step": self._state.step, "effect": "other"}
+        node.meta |= {"step": self._state.step, "effect": "other", "lasts": False}
         node.meta["val"] = result = function(*(pair[1] for pair in given))
         return node, result

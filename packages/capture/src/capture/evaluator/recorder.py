@@ -29,12 +29,13 @@ from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
+from .handled import may_be_handled
 from .number_ranges import NumberRanges
 from .refusals import Refusals
 from .scalars import ScalarTensors
 from .side_effects import SideEffects
 from .state import EvaluationState
-from .trials import refusal
+from .trials import is_programs_own, refusal
 
 #: Questions whose answers follow from what is guarded of tensors.
 _FOLLOWS = frozenset(
@@ -86,10 +87,15 @@ class GraphRecorder:
         #: Counts the program's questions whether gradients are computed.
         self.asked_grad = 0
         self.autocast_nesting_change = 0
+        #: How deep it was nested where the frame begins, if a call changed that; and whether any call changes torch's settings.
+        self.autocast_nesting_before: int | None = None
+        self.sets_state = False
         self.refusals = refusals
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards, dynamic_sizes.is_steady)
         self.autograd = AutogradHistory()
+        #: Whether a result is anywhere but on the host, for which a call waits.
+        self.elsewhere = False
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -129,6 +135,7 @@ class GraphRecorder:
             sizes = tuple(s if type(s) is int else None for s in fake.shape)
             strides = tuple(s if type(s) is int else None for s in fake.stride())
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
+        self.elsewhere |= fake.device.type != "cpu"
         return self.graph.placeholder(source, fake, self._state.where()), fake
 
     def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
@@ -202,6 +209,7 @@ class GraphRecorder:
         if tells or self._scalars.some_are_made:
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells)
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
+        lasting, risks, draws = self.fake_mode.lasting, self.fake_mode.risks, self.fake_mode.draws
         promised, unbacked = len(self.dynamic_sizes.env.runtime_asserts), self.dynamic_sizes.env.unbacked_count
         try:
             result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
@@ -261,6 +269,11 @@ class GraphRecorder:
         node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
+            node.meta |= {"lasts": self.fake_mode.lasting != lasting, "draws": self.fake_mode.draws != draws}
+        if self.fake_mode.risks != risks:
+            node.meta["risk"] = self._errors.handled is not None or may_be_handled(
+                self._state.frames, anything=is_programs_own(_function(op, target, fake_args))
+            )
         if self.dynamic_sizes.env.unbacked_count != unbacked:
             self._scalars.note_numbers([fake_args, fake_kwargs])
         effect = "" if not acts else "write" if wrote else "other"
@@ -322,6 +335,7 @@ class GraphRecorder:
         """The variable of what a node gives."""
         node.meta["val"] = result
         if isinstance(result, torch.Tensor):
+            self.elsewhere |= result.device.type != "cpu"
             found = self.fakes.get(id(result))
             if found is not None:
                 return found
@@ -445,7 +459,10 @@ class GraphRecorder:
         node = self.graph.call("call_function", target, tuple(real), {}, self._state.where())
         node.meta["val"] = None
         result = target(*real)
+        self.sets_state = True
         if isinstance(result, int):
+            if self.autocast_nesting_before is None:
+                self.autocast_nesting_before = result + (-1 if target is torch.autocast_increment_nesting else 1)
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
 

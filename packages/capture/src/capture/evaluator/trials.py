@@ -25,7 +25,7 @@ def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any
     """What a call raises on zeros of the fakes' metadata, in words; None if it does not, or is not to be tried."""
     leaves = tree_leaves([args, kwargs])
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if not tensors or any(t.layout is not torch.strided for t in tensors) or _is_programs_own(function):
+    if not tensors or any(t.layout is not torch.strided for t in tensors) or is_programs_own(function):
         return None
     if sum(_span(t) for t in tensors) > _MOST:
         return None
@@ -43,7 +43,7 @@ def range_refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[st
 
     That is said before anything is computed, so tensors are small, and the host's.
     """
-    if _is_programs_own(function):
+    if is_programs_own(function):
         return None
     with torch.random.fork_rng(devices=()), beneath_levels():
         try:
@@ -66,7 +66,7 @@ def _small(value: Any) -> Any:
     return max(-1, min(real, 1)) if type(real) is int else real  # a size, or a place
 
 
-def _is_programs_own(function: Callable[..., Any]) -> bool:
+def is_programs_own(function: Callable[..., Any]) -> bool:
     """Whether it may do anything: a custom operator."""
     own = isinstance(function, OpOverload | OpOverloadPacket)
     name = getattr(function, "_qualified_op_name", None) or str(getattr(function, "_schema", ""))

@@ -1,5 +1,6 @@
 """What is true of operators, layouts and dtypes, and what eager says where it refuses them: the one place the parts ask."""
 
+from symshapes.facts.data_errors import ANYTHING, INTEGERS, NOTHING
 from symshapes.facts.errors import on_two_devices, uncastable, unlike_sizes, unlike_target
 from symshapes.facts.layout import (
     inverse_permutation,
@@ -37,8 +38,11 @@ from symshapes.facts.promotion import (
 )
 
 __all__ = [
+    "ANYTHING",
     "ELEMENTWISE",
     "HALF_DTYPES",
+    "INTEGERS",
+    "NOTHING",
     "NUMBER_DTYPES",
     "Operand",
     "OperatorFacts",

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from symshapes import _torch
+from symshapes.facts.data_errors import data_errors
 
 ELEMENTWISE = torch.Tag.pointwise
 """The tag by which an operator says, where it is defined, that `OperatorFacts.elementwise` holds of it."""
@@ -66,6 +67,11 @@ class OperatorFacts:
     whose kernels torch's tests compare with their schemas."""
     needs_data: bool
     """Whether its results' metadata depend on its arguments' data."""
+    data_errors: str
+    """By what in its tensors its kernels may raise: `NOTHING`, `INTEGERS` or `ANYTHING`."""
+    lasts: bool
+    """Whether a call leaves behind what neither its results nor a generator of random numbers hold: it is the program's own operator,
+    and gives nothing."""
     elementwise: bool
     """Whether each element of its result is computed from those at the same place of its arguments."""
 
@@ -90,6 +96,8 @@ _HIDDEN_VIEWS = frozenset(
 recurrent layers of GPU libraries, which give their packed weights back). 528 operators that torch's own tests run on the CPU were
 watched: there are no others."""
 
+#: Where operators that give nothing are checks.
+_CHECKING = frozenset({"aten", "symshapes"})
 _FACTS: dict[Any, OperatorFacts] = {}
 _IN_PLACE: dict[Any, Any] = {}
 _LAUNCHES: set[Any] = set()
@@ -163,6 +171,13 @@ def _derive(op: Any) -> OperatorFacts:
         hides_views=hides_views,
         fresh=op.namespace == "aten" and not (written or aliases or hides_views or composite),
         needs_data=torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags,
+        data_errors=data_errors(
+            op,
+            elementwise=ELEMENTWISE in op.tags,
+            composite=composite,
+            views=aliases and not written and not composite,
+        ),
+        lasts=not (written or random or schema.returns) and op.namespace not in _CHECKING,
         elementwise=ELEMENTWISE in op.tags,
         launches=op in _LAUNCHES,
     )

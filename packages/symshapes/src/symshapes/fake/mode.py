@@ -11,7 +11,7 @@ import torch
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
-from symshapes.facts import OperatorFacts, errors
+from symshapes.facts import ANYTHING, NOTHING, OperatorFacts, errors
 from symshapes.facts.layout import same_size
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
@@ -70,6 +70,19 @@ def _may_lie_so(tensor: Any, copy: Any) -> bool:
     return not all(sure(length > 1) and sure(step != other) for step, other, length in unlike)
 
 
+def _has_integers(values: Iterable[Any]) -> bool:
+    """Whether a tensor of integers on the host is among arguments."""
+    for value in values:
+        if type(value) in _SEQUENCES:
+            if _has_integers(value):
+                return True
+        elif isinstance(value, torch.Tensor) and value.device.type == "cpu":
+            dtype = value.dtype
+            if not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool):
+                return True
+    return False
+
+
 class FakeMode(InfraMode):
     """Inside it no kernel runs: factory functions and ops give fake tensors.
 
@@ -90,6 +103,12 @@ class FakeMode(InfraMode):
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
         """How many of these wrote to an argument."""
+        self.draws = 0
+        """How many drew random numbers."""
+        self.lasting = 0
+        """How many left behind what neither tensors nor generators hold."""
+        self.risks = 0
+        """How many ops may raise by what is in their arguments, where kernels run while they are called."""
         # In this slot the mode stays below user modes (see _torch.py).
         self._mode_key = _torch.FAKE_SLOT
         self._shadowed: list[Any | None] = []
@@ -170,11 +189,15 @@ class FakeMode(InfraMode):
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule, facts = rule_and_facts(func)
+        if facts.data_errors != NOTHING and (facts.data_errors == ANYTHING or _has_integers((*args, *kwargs.values()))):
+            self.risks += 1
         if func in _FROM_START:
             self.counted_from_start.add(self._fake(args[0]).storage_key)
         if facts.acts:
             self.effects += 1
             self.writes += bool(facts.written)
+            self.draws += facts.random
+            self.lasting += facts.lasts
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
         elif func is _CLONE and (self.data_dependent or (self.shape_env is not None and self.shape_env.has_open)):
