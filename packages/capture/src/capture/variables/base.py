@@ -54,6 +54,8 @@ class Effects(Protocol):
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
+    #: What code reads that runs after the frame did.
+    later: Any
 
     def created(self, variable: Any) -> Any:
         """Note at which step a value was made."""
@@ -225,6 +227,12 @@ class Recorder(Protocol):
 
     def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
+
+    #: Torch's switches that the program has set.
+    switches: Any
+
+    def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
+        """The program sets one of torch's switches, as the graph will; raises what the setter raises."""
 
     def note_offset(self, tensor: Any) -> None:
         """Where a tensor begins in its storage is asked for."""
