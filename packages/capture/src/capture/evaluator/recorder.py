@@ -34,6 +34,7 @@ from .refusals import Refusals
 from .scalars import ScalarTensors
 from .side_effects import SideEffects
 from .state import EvaluationState
+from .switches import Switches
 from .trials import refusal
 
 #: Questions whose answers follow from what is guarded of tensors.
@@ -90,6 +91,7 @@ class GraphRecorder:
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards, dynamic_sizes.is_steady)
         self.autograd = AutogradHistory()
+        self.switches = Switches()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -99,6 +101,7 @@ class GraphRecorder:
 
     def release(self) -> None:
         """Let go of the graph, and the fakes' autograd graphs with it, which hide cycles from the garbage collector."""
+        self.switches.undo()
         self.graph = GraphBuilder()
         self.fakes.clear()
         self._numbers.clear()
@@ -448,6 +451,14 @@ class GraphRecorder:
         if isinstance(result, int):
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
+
+    def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
+        """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""
+        if self._m.levels.inside:
+            raise Unsupported("setting how torch chooses kernels within a function transform")
+        made = self.switches.set(setter, args, value)
+        self._effects.left_behind()
+        self.graph.call("call_function", made, (), {}, self._state.where()).meta["val"] = ()
 
 
 def _name(target: Any) -> str:

@@ -212,6 +212,7 @@ class Subgraphs:
         outside += [tensor.fake for tensor in recorder.fakes.values()]
         versions = [_version(fake) for fake in outside]
         settings, module_globals, placed = in_force(), dict(self._globals.written), len(recorder.placed)
+        switched = len(recorder.switches.made)
         env = recorder.dynamic_sizes.env
         promised, from_data = len(env.runtime_asserts), env.unbacked_count
         iterators = [(each, dict(vars(each))) for each in self._iterators()]
@@ -224,7 +225,8 @@ class Subgraphs:
                 raise Unsupported(f"{what} over a function that raises") from error
         if changed() or self._globals.written != module_globals or len(recorder.placed) != placed:
             raise Unsupported(f"{what} over a function that changes what is outside of it")
-        if any(vars(each) != state for each, state in iterators) or in_force() != settings:
+        set_apart = in_force() != settings or len(recorder.switches.made) != switched
+        if set_apart or any(vars(each) != state for each, state in iterators):
             raise Unsupported(f"{what} over a function that changes what is outside of it")
         if len(env.runtime_asserts) != promised:
             raise Unsupported(f"{what} over a function that promises something of data")
