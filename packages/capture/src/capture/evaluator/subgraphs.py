@@ -19,8 +19,9 @@ from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.functions import Cell, Function
 from capture.variables.generators import Generator
 from capture.variables.iterators import Iterator
+from capture.variables.mapping_inputs import InputDict
 from capture.variables.mappings import Dict
-from capture.variables.sequences import List, Tuple
+from capture.variables.sequences import InputList, List, Tuple
 from capture.variables.tensors import Tensor
 from symshapes import (
     SYMBOLIC,
@@ -265,7 +266,7 @@ class Subgraphs:
         value = value.realize(self._m)
         if isinstance(value, Tensor):
             yield value
-        elif type(value) in (Tuple, List, Dict) and value.python_type() in (tuple, list, dict):
+        elif type(value) in (Tuple, List, InputList, Dict, InputDict) and value.python_type() in (tuple, list, dict):
             for part in _parts(value):
                 yield from self._leaves(part)
         else:
@@ -359,7 +360,7 @@ class Subgraphs:
             return self._effects.created(Dict(entries))
         assert isinstance(value, Tuple | List)
         made = [self._restored(part, items) for part in value.items]
-        return self._effects.created(type(value)(made))
+        return self._effects.created((Tuple if isinstance(value, Tuple) else List)(made))
 
 
 def _parts(value: Any) -> list[Variable]:
@@ -370,7 +371,7 @@ def _structure(value: Variable) -> Any:
     if isinstance(value, Tensor):
         return None
     keys = list(value.entries) if isinstance(value, Dict) else None
-    return type(value), keys, [_structure(part) for part in _parts(value)]
+    return value.python_type(), keys, [_structure(part) for part in _parts(value)]
 
 
 def _require_alike(first: Evaluated, second: Evaluated) -> None:

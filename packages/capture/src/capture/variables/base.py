@@ -532,6 +532,10 @@ class Interpreter(Protocol):
         """Iterators, and what is made of all their elements."""
 
 
+#: The plain value that one of a subclass holds, whatever the subclass says.
+_EXACT: dict[type, Callable[[Any], Any]] = {int: int.__pos__, float: float.__pos__, str: str.__str__}
+
+
 class Variable:
     """``source`` says how to read the value again at run time; None for values made inside the frame.
 
@@ -608,6 +612,9 @@ class Variable:
     def item(self, m: Interpreter, key: Variable) -> Variable:
         """``self[key]``."""
         raise Unsupported(f"subscript of {self!r}")
+
+    #: Whether an item may be assigned whose key was not looked at.
+    takes_keys_unseen = False
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         """``self[key] = value``."""
@@ -716,6 +723,13 @@ class Variable:
         except NotConstant:
             plain = None
         if isinstance(plain, int | float | str):
+            if type(plain) not in (
+                bool,
+                int,
+                float,
+                str,
+            ):  # a graph's code could not write it, nor do operations tell it apart
+                plain = next(exact(plain) for cls, exact in _EXACT.items() if isinstance(plain, cls))
             return plain, plain
         raise Unsupported(f"{self!r} as argument of a torch operation")
 
