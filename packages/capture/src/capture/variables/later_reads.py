@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from capture._torch import OpOverload, OpOverloadPacket
 from capture.errors import EvaluateAgain, Unsupported
 from capture.rebinding import is_settled
 
@@ -24,8 +25,7 @@ from .base import Interpreter, Variable
 #: What is written down, and not changed as the program runs.
 _CODE = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType,
-    types.ModuleType, type, enum.Enum, torch.dtype, torch.layout, torch.memory_format, torch._ops.OpOverload,
-    torch._ops.OpOverloadPacket,
+    types.ModuleType, type, enum.Enum, torch.dtype, torch.layout, torch.memory_format, OpOverload, OpOverloadPacket,
 )  # fmt: skip
 #: Containers whose content changes in place.
 _HOLDING = (list, dict, set, bytearray, collections.deque)
