@@ -261,3 +261,23 @@ def test_beside_calls_that_give_nothing() -> None:
         torch.testing.assert_close(compiled(*inputs(rows, sign, False)), wanted)
     with pytest.raises(RuntimeError):
         compiled(torch.zeros(4, 3), W)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_where_gradients_are_switched_off(backend: str) -> None:
+    def program(x: Tensor, w: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = torch.cond(x.sum() > 0, lambda x: x * w, lambda x: x.sin(), (x * 2,)) + w
+        return y * x.cos()
+
+    compiled = meta.compile(program, backend=backend, fullgraph=True)
+    for sign in (1.0, -1.0):
+        mine, eager = inputs(4, sign, True), inputs(4, sign, True)
+        got = compiled(*mine)
+        with plainly():
+            wanted = program(*eager)
+        torch.testing.assert_close(got, wanted)
+        got.sum().backward()
+        wanted.sum().backward()
+        torch.testing.assert_close(mine[0].grad, eager[0].grad)
+        assert mine[1].grad is None and eager[1].grad is None

@@ -63,6 +63,29 @@ def picked(x: Any, i: Any, m: Any, w: Any) -> Any:
 
 
 @program
+def picked_by_masks_made_alike(x: Any, i: Any, m: Any, w: Any) -> Any:
+    y = x * 2
+    y[~m] += x[~m] + x[torch.logical_not(~~m)].sum(0)
+    y[(i > 1) & m] *= x[(i > 1) & m]
+    return y, x.masked_select(x > 0) * y.detach()[x > 0]
+
+
+@program
+def written_by_masks_made_alike(x: Any, i: Any, m: Any, w: Any) -> Any:
+    rows = torch.index_put(x, ((i > 0) & m,), w[:, 0]), torch.index_put(x, ((i > 0) & m,), x.sum(0), accumulate=True)
+    return *rows, torch.index_put(x * 2, (~m,), w.sum()), torch.index_put(x, (~m, i.argmax()), x.mean())
+
+
+@program
+def picked_by_masks_that_no_version_tells_of(x: Any, i: Any, m: Any, w: Any) -> Any:
+    own, y = m.clone(), x.detach().clone()
+    before = y[own], y[y > 0]
+    own.data.logical_not_()
+    y.data.neg_().add_(1)
+    return *before, y[own] + 1, y[y > 0] * 2, x[own]
+
+
+@program
 def picked_and_joined(x: Any, i: Any, m: Any, w: Any) -> Any:
     y = x[m]
     return (

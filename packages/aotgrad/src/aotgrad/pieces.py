@@ -1,21 +1,24 @@
 """Control flow: a graph that holds some is compiled in pieces, and what the pieces run between them decides as it runs.
 
 In: a graph with calls of `symshapes.ControlFlow`. Out: a function that calls the compiled pieces and, between them, these
-operations over compiled graphs. Each piece has its own place in autograd.
+operations over compiled graphs. Each piece has its own place in autograd, and is compiled with the switches of torch set that the
+graph sets before it.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
 from torch import fx
 
+from aotgrad import _torch
 from aotgrad.errors import Unsupported
 from aotgrad.source import Source, built, tuple_of
-from symshapes import ControlFlow, LazyGraphModule
+from symshapes import Ambient, ControlFlow, LazyGraphModule, Switch, fixed_ambient
 
 Compile = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 """Compiles a graph without control flow, or with, for inputs like these."""
@@ -33,16 +36,15 @@ def _is_control(node: Any) -> bool:
 def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable[..., Any]:
     """The program's function of its inputs.
 
-    Raises Unsupported for a graph that sets grad mode or autocast, or holds tensors or modules.
+    Raises Unsupported for a graph that sets autocast, or holds tensors or modules.
     """
-    nodes = list(program.graph.nodes)
+    modes = _grad_modes(program.graph.nodes)
+    nodes = [node for node in program.graph.nodes if node.target is not _torch.set_grad_enabled]
     for node in nodes:
         gives_nothing = node.op.startswith("call") and node.meta.get("val") is None
         acts = gives_nothing and not node.all_input_nodes  # on no value of the graph, so on torch's state
         if acts or node.op in ("get_attr", "call_module"):
-            raise Unsupported(
-                "control flow in a graph that sets grad mode or autocast, or holds modules", _first(nodes)
-            )
+            raise Unsupported("control flow in a graph that sets autocast, or holds modules", _first(nodes))
     runs = list(_parts(nodes))
     last: dict[fx.Node, int] = {}
     for at, (_, part) in enumerate(runs):
@@ -54,7 +56,15 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
     def write(source: Source) -> None:
         inputs = [node for node in nodes if node.op == "placeholder"]
         names = {node: f"v{at}" for at, node in enumerate(nodes)}
-        with source.block(f"def run({', '.join(names[node] for node in inputs)}):"):
+        with ExitStack() as blocks:
+            blocks.enter_context(source.block(f"def run({', '.join(names[node] for node in inputs)}):"))
+            source.names["set_grad"] = _torch.set_grad_enabled
+            if switches:
+                source.names |= {"backs": _backs, "put_back": _put_back}
+                source.names["switches"] = switches
+                source.line("before = backs(switches)")
+                blocks.callback(_write_put_back, source)
+                blocks.enter_context(source.block("try:"))
             for at, (control, part) in enumerate(runs):
                 inside = set(part)
                 made = [node for node in part if last.get(node, -1) > at]
@@ -64,7 +74,11 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
                     names[node] = f"control{at}"
                     source.names[f"control_{at}"] = operations[at]
                     given = ", ".join(names[value] for value in node.args)
-                    source.line(f"control{at} = control_{at}({given})")
+                    mode = modes.get(node, enabled)
+                    with (
+                        source.within(f"set_grad({mode})", f"set_grad({enabled})") if mode != enabled else nullcontext()
+                    ):
+                        source.line(f"control{at} = control_{at}({given})")
                     for item in part[1:]:
                         source.line(f"{names[item]} = control{at}[{item.args[1]}]")
                 else:
@@ -77,11 +91,56 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
             returned = fx.node.map_arg(output.args[0], lambda node: _Name(names[node]))
             source.line(f"return {returned!r}")
 
-    operations = [
-        _controlled(part[0], compile_one) if control else _piece(program, part, last, at, compile_one)
-        for at, (control, part) in enumerate(runs)
-    ]
+    enabled = torch.is_grad_enabled()
+    operations: list[Any] = []
+    switches: list[Switch] = []
+    # As it is where the graph begins, and again when all is compiled.
+    before = _backs([node.target for node in nodes if isinstance(node.target, Switch)])
+    try:
+        for at, (control, part) in enumerate(runs):
+            target = part[0].target
+            if isinstance(target, Switch):
+                switches.append(target)
+                target()
+            mode = modes.get(part[0], enabled) if control else enabled
+            with torch.set_grad_enabled(mode), fixed_ambient(Ambient.now()) if switches else nullcontext():
+                operations.append(
+                    _controlled(part[0], compile_one)
+                    if control
+                    else _piece(program, part, last, at, compile_one, modes)
+                )
+    finally:
+        _put_back(before)
     return built(write, "run")
+
+
+def _backs(switches: Sequence[Switch]) -> list[Switch]:
+    """What sets torch's switches as they are, in the order in which these set them."""
+    return [switch.back() for switch in switches]
+
+
+def _put_back(backs: Sequence[Switch]) -> None:
+    for switch in reversed(backs):
+        switch()
+
+
+def _write_put_back(source: Source) -> None:
+    """A piece that raises leaves the program's blocks, each of which would put back what it has set."""
+    with source.block("except BaseException:"):
+        source.line("put_back(before)")
+        source.line("raise")
+
+
+def _grad_modes(nodes: Iterable[fx.Node]) -> Mapping[fx.Node, bool]:
+    """The grad mode that each call runs in, of those after the first that sets it."""
+    found: dict[fx.Node, bool] = {}
+    mode: bool | None = None
+    for node in nodes:
+        if node.target is _torch.set_grad_enabled:
+            mode = bool(node.args[0])
+        elif mode is not None:
+            found[node] = mode
+    return found
 
 
 class _Name(str):
@@ -119,7 +178,12 @@ def _given(part: Sequence[fx.Node], inside: set[fx.Node]) -> list[fx.Node]:
 
 
 def _piece(
-    program: fx.GraphModule, part: Sequence[fx.Node], last: dict[fx.Node, int], at: int, compile_one: Compile
+    program: fx.GraphModule,
+    part: Sequence[fx.Node],
+    last: dict[fx.Node, int],
+    at: int,
+    compile_one: Compile,
+    modes: Mapping[fx.Node, bool],
 ) -> Callable[..., Any]:
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
@@ -128,8 +192,14 @@ def _piece(
         env[node] = graph.placeholder(node.name)
         env[node].target = env[node].name
         env[node].meta["val"] = node.meta["val"]
+    begun = now = torch.is_grad_enabled()
     for node in part:
+        if modes.get(node, begun) != now:
+            now = not now
+            _set_grad(graph, now)
         env[node] = graph.node_copy(node, env.__getitem__)
+    if now != begun:
+        _set_grad(graph, begun)
     graph.output(tuple(env[node] for node in part if last.get(node, -1) > at))
     module = LazyGraphModule(torch.nn.Module(), graph)
     module.meta |= {**program.meta, "beneath": True}
@@ -138,6 +208,10 @@ def _piece(
     except Unsupported as refusal:
         back = {new: old for old, new in env.items()}
         raise Unsupported(str(refusal), back.get(refusal.call)) from refusal  # type: ignore[arg-type]
+
+
+def _set_grad(graph: fx.Graph, value: bool) -> None:
+    graph.call_function(_torch.set_grad_enabled, (value,)).meta["val"] = None
 
 
 def _controlled(node: fx.Node, compile_one: Compile) -> ControlFlow:

@@ -30,6 +30,7 @@ from aotgrad.views import COMPOSED, ViewStep, base_of, is_view, is_whole, write_
 from aotgrad.zeros import Zeros
 from symshapes import (
     NUMBER_DTYPES,
+    SYMBOLIC,
     DataDependentError,
     FakeMode,
     FakeTensor,
@@ -285,9 +286,14 @@ class Tracer(InfraMode):
             if not isinstance(item, torch.Tensor):
                 continue
             for dim, size in enumerate(item.shape):
-                if isinstance(size, torch.SymInt) and expr_of(size).is_Symbol and not self.symbols.knows(size):
+                if not isinstance(size, torch.SymInt) or not expr_of(size).is_Symbol:
+                    continue
+                if not self.symbols.knows(size):
                     holder = node if item is value else self.recorder.item(node, index)
                     self._define(node, holder, index, dim, size)
+                elif is_unbacked(size) and not _is_told(expr_of(size), node):
+                    # Another call that finds it, of what holds the same: the first may be nobody's, or not in its graph.
+                    node.meta["defines"] = {**node.meta.get("defines", {}), (index, dim): expr_of(size)}
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         base = self.tracked(args[0] if isinstance(args[0], torch.Tensor) else _of_number(args[0]))
@@ -517,6 +523,7 @@ class Tracer(InfraMode):
     def _assign(self, func: Any, target: torch.Tensor, value: torch.Tensor, is_out: bool) -> None:
         with self:
             value = assignable(func, target, value, is_out)
+        self.fake_mode.note_write(target)
         link: Tracked | None = self.tracked(target)
         while link is not None:
             if repeats(link.fake):  # what is written is there at other places of it, too
@@ -583,6 +590,13 @@ class Tracer(InfraMode):
         self._track(fake, node)
         self._lifted[id(tensor)] = (tensor, fake)
         return fake
+
+
+def _is_told(symbol: Any, call: fx.Node) -> bool:
+    """Whether an argument of a call has a symbol among its sizes, or is a number of it."""
+    values = [node.meta.get("val") for node in call.all_input_nodes]
+    numbers = [n for value in values for n in (value.shape if isinstance(value, torch.Tensor) else (value,))]
+    return any(symbol in expr_of(number).free_symbols for number in numbers if isinstance(number, SYMBOLIC))
 
 
 def _replaced(value: Any, old: Any, new: Any) -> Any:

@@ -9,6 +9,7 @@ says why).
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,50 @@ safe_softmax = torch._safe_softmax
 # The classes of what `torch.ops` holds: public code has the objects, not the names.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
+
+
+def _switches() -> dict[Any, Any]:
+    """Torch's own switches, by which its libraries choose kernels: by what sets one what reads it, told by their names.
+
+    Public are context managers and attributes (`torch.backends`), each of which comes down to these.
+    """
+    found: dict[Any, Any] = {}
+    for name in dir(torch._C):
+        read = getattr(torch._C, name)
+        if not re.match("_(cuda_)?get_", name) or not isinstance(read, BuiltinFunctionType):
+            continue
+        named = re.sub(r"_getter$", "_setter", name.replace("get_", "set_", 1))
+        named = re.sub(r"^_set_(.+)_sdp_enabled$", r"_set_sdp_use_\1", named)
+        write = getattr(torch._C, named, None)
+        if isinstance(write, BuiltinFunctionType):
+            found[write] = read
+    return found
+
+
+SWITCHES = _switches()
+#: The arguments of those that take any: a precision is one of a library's for some operations.
+_SWITCHED = tuple((library, of) for library in ("generic", "cuda", "mkldnn") for of in ("all", "conv", "rnn", "matmul"))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether what a switch is set to is told by sight."""
+    return isinstance(value, bool | int | float | str) or (isinstance(value, list) and all(map(is_plain, value)))
+
+
+def switch_values() -> dict[tuple[Any, tuple[Any, ...]], Any]:
+    """What is in force, by the reader of each switch and its arguments, as far as values can be told by sight. None: there is none."""
+    found: dict[tuple[Any, tuple[Any, ...]], Any] = {}
+    for read in SWITCHES.values():
+        for args in ((), *_SWITCHED):
+            try:
+                value = read(*args)
+            except (TypeError, RuntimeError):  # it takes others, or has none to tell
+                continue
+            if value is None or is_plain(value):
+                found[(read, args)] = value
+    return found
+
+
 # What makes nested tensors beneath the public functions, which read their arguments' data first.
 nested_from_list = torch._nested_tensor_from_tensor_list
 # How many torch-function modes are in force: public code can only enter and leave them.
@@ -426,10 +471,6 @@ in_function_mode: Callable[[], bool] = torch._C._is_torch_function_mode_enabled
 QUERIES: tuple[Callable[..., Any], ...] = (
     torch._C._is_autocast_available,
     torch._C._are_functorch_transforms_active,
-    torch._C._get_cudnn_enabled,
-    torch._C._get_flash_sdp_enabled,
-    torch._C._get_mem_efficient_sdp_enabled,
-    torch._C._get_math_sdp_enabled,
     torch._C._get_privateuse1_backend_name,
     # Optimizers ask on GPUs. Builds without CUDA have no such function, or a class that raises.
     *(f for f in (getattr(torch._C, "_cuda_isCurrentStreamCapturing", None),) if isinstance(f, BuiltinFunctionType)),

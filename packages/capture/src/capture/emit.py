@@ -60,6 +60,7 @@ class Emitter:
             self._visit(resolved(root), path)
 
     def _visit(self, variable: Variable, path: set[int]) -> None:
+        self.m.effects.later.changes(variable)
         key = id(variable)
         if key in path:
             self.cyclic.add(key)

@@ -32,7 +32,7 @@ from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .resume import names_beside, origin_of
-from .settings import NESTING, calls_between, in_force, put_back, restored
+from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
 from .variables.base import Variable
@@ -111,12 +111,21 @@ class Replacement:
         outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         unread = m.recorder.graph.unread_risks(outputs, self._attempt.line)
         empty = not unread and m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
-        nothing = empty and not effects and not calls_between(self._attempt.before, after) and not m.state.lost_cell
+        switches = m.recorder.switches.made
+        nothing = (
+            empty
+            and not effects
+            and not switches
+            and not calls_between(self._attempt.before, after)
+            and not m.state.lost_cell
+        )
         if nothing and self._attempt.finished:
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
             graph = self._compile_and_call(e, outputs, unread, departures, backend, breaks, tells=bool(effects))
+        for switch in switches if empty else ():
+            e.emit(build.call_function(build.load_const(switch)), build.pop())
         for call in m.effects.announced:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         for made in told_of:
@@ -190,6 +199,7 @@ class Replacement:
         with restored():
             # As they are where the graph begins; it may end within a block that changes them.
             put_back(self._attempt.before)
+            m.recorder.switches.undo()
             try:
                 if m.recorder.graph.laid_out_anew():
                     raise GraphRefused("an input gets other sizes or strides")
@@ -197,6 +207,8 @@ class Replacement:
                 as_it_is = getattr(compiled, "__self__", compiled) is captured.module
                 if m.levels.since and as_it_is:
                     compiled = leaving_levels(compiled)
+                elif getattr(compiled, "__self__", compiled) is captured.module:
+                    compiled = putting_back(compiled, captured.module.graph)
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())

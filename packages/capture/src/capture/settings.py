@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native, _torch
-from symshapes import levels_kept
+from symshapes import Switch, levels_kept
 
 Change = Callable[[], AbstractContextManager[Any]]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -236,6 +237,26 @@ def put_back(before: Mapping[str, Any]) -> None:
     """Set what a graph may change as it was."""
     for function, args in calls_between(in_force(), before):
         function(*args)
+
+
+def putting_back(run: Callable[..., Any], graph: fx.Graph) -> Callable[..., Any]:
+    """What runs a graph as it is, which may set some of these, or switches: where it raises they are put back, too."""
+    calls = [node.target for node in graph.nodes if node.op == "call_function"]
+    switches = [target for target in calls if isinstance(target, Switch)]
+    if not switches and not {setter for setter, _ in SETTERS}.intersection(calls):
+        return run
+
+    def putting_back(*args: Any) -> Any:
+        before, backs = in_force(), [switch.back() for switch in switches]
+        try:
+            return run(*args)
+        except BaseException:
+            put_back(before)
+            for switch in reversed(backs):
+                switch()
+            raise
+
+    return putting_back
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import operator
 import time
@@ -72,6 +73,94 @@ def test_a_list_that_is_only_appended_to_may_have_any_length() -> None:
         out: list[torch.Tensor] = [torch.zeros(1)] * n
         compiled(out, torch.ones(3))
         assert [t.sum().item() for t in out] == [0.0] * n + [6.0, 3.0, 6.0]
+    assert capture.report(compiled).frames == 1
+
+
+def _by_number(out: Any, i: int, x: torch.Tensor) -> None:
+    out[i] = x * i
+
+
+def _by_number_twice(out: Any, i: int, x: torch.Tensor) -> None:
+    out[i, "x"] = x * i
+    out["last"] = x
+    out[i, "x"] = x + i
+
+
+def _added(out: Any, i: int, x: torch.Tensor) -> None:
+    out.add(i * 3)
+
+
+def _appended(out: Any, i: int, x: torch.Tensor) -> None:
+    out.append(x * i)
+
+
+GROWING = {
+    "dict": (dict, _by_number),
+    "dict that has something": (lambda: {"first": 1, 3: 2}, _by_number),
+    "dict with several keys": (dict, _by_number_twice),
+    "OrderedDict": (collections.OrderedDict, _by_number),
+    "defaultdict": (lambda: collections.defaultdict(list), _by_number),
+    "set": (lambda: {6, -1}, _added),
+    "deque": (collections.deque, _appended),
+    "deque with a limit": (lambda: collections.deque(maxlen=4), _appended),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_containers_that_grow(name: str) -> None:
+    make, grow = GROWING[name]
+
+    def program(x: torch.Tensor) -> Any:
+        out = make()
+        for i in range(9):
+            x = x + 1
+            time.perf_counter_ns()
+            grow(out, i, x)
+        return out
+
+    assert pieces(program, torch.ones(3)) == 4
+
+
+def test_a_dictionary_that_grows_by_keys_of_another() -> None:
+    def program(x: torch.Tensor, parts: dict[str, float]) -> dict[str, torch.Tensor]:
+        out = {}
+        for name in parts:
+            x = x + 1
+            time.perf_counter_ns()
+            out[name] = x
+        return out
+
+    assert pieces(program, torch.ones(3), {f"part {i}": i for i in range(9)}) == 3
+
+
+def test_what_is_put_into_a_dictionary_and_what_is_in_it_then() -> None:
+    def program(entries: dict[Any, Any], key: Any, x: torch.Tensor) -> Any:
+        entries[key] = x + 1
+        entries["new"] = x
+        if key == 2:
+            return len(entries), list(entries), entries[key]
+        return None
+
+    compiled = capture.compile(program)
+    x = torch.ones(2)
+    for key in (1, 2, 3, 2, True, 1.0, "new", (1, 2), None):
+        for start in ({}, {1: 0, "new": 1}, {2: 0}):
+            mine, expected = dict(start), dict(start)
+            assert str(compiled(mine, key, x)) == str(program(expected, key, x))
+            assert str(mine) == str(expected)
+
+
+def test_a_dictionary_with_more_in_it_is_the_same_capture() -> None:
+    def program(entries: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+        if "first" not in entries:
+            entries["first"] = x + 1
+        return entries["first"] * 2
+
+    compiled = capture.compile(program, fullgraph=True)
+    for more in ((), ("a",), ("a", "b")):
+        entries = dict.fromkeys(more)
+        compiled(entries, torch.ones(2))
+        assert list(entries) == [*more, "first"]
     assert capture.report(compiled).frames == 1
 
 

@@ -305,7 +305,7 @@ def within_autocast(m, x):
     return y.float().sum()
 
 
-@program()
+@program(breaks=True)
 def parameter_in_the_backward(m, x):
     return WithParameter.apply(m(x), m[0]).sum()
 

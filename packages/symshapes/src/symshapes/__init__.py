@@ -5,7 +5,7 @@ from symshapes import _supported as _supported  # isort: split
 
 from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
 from symshapes.checkpoint import Checkpoint
-from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, connected
+from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
 from symshapes.counted import counted_factories
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
@@ -134,6 +134,7 @@ __all__ = [
     "ShapeGuardCode",
     "Specialization",
     "StraightLine",
+    "Switch",
     "SymNode",
     "SymbolFacts",
     "TensorMeta",

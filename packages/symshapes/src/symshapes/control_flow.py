@@ -118,6 +118,29 @@ class AssociativeScan(ControlFlow):
         return _stacked(made)
 
 
+class Switch(ControlFlow):
+    """`switch()` sets one of torch's own switches, by which its libraries choose kernels: `setter(*args, value)`. It gives nothing.
+
+    `getter(*args)` tells what is in force. What runs after it in the graph, and what is compiled for that, finds it set.
+    """
+
+    def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], args: Sequence[Any], value: Any) -> None:
+        super().__init__(())
+        self.getter, self.setter, self.args, self.value = getter, setter, tuple(args), value
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> Switch:
+        return self
+
+    def back(self) -> Switch:
+        """The one that sets what is in force now; nothing, where nothing can be told."""
+        return Switch(self.getter, self.setter, self.args, self.getter(*self.args))
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        if self.value is not None:
+            self.setter(*self.args, self.value)
+        return ()
+
+
 def connected(results: Sequence[torch.Tensor], operands: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     """The results, from which each operand that requires grad gets a gradient, even if it is zeros."""
     needing = [value for value in operands if isinstance(value, torch.Tensor) and value.requires_grad]

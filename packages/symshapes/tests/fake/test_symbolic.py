@@ -341,3 +341,42 @@ def test_a_reshape_is_asked_anew_where_sizes_may_be_1(make):
     with make.mode:
         x.reshape(-1, 6)
     assert not make.mode.reshaped
+
+
+def test_masks_made_alike_pick_as_many():
+    mode = FakeMode(ShapeEnv(), data_dependent=True)
+    x, mask = mode.from_tensor(torch.zeros(4, 6)), mode.from_tensor(torch.zeros(4, dtype=torch.bool))
+
+    def picked(mask):
+        return str(x[mask].shape[0])
+
+    with mode:
+        assert picked(~mask) == picked(~mask) == picked(mask.bitwise_not()) != picked(mask)
+        row = x[:, 0]
+        assert picked((row > 1) & mask) == picked((row > 1) & mask) != picked((row > 2) & mask)
+        assert picked(x > 1) == picked(x > 1) != picked(x >= 1)
+        drawn = [torch.empty(4).bernoulli_() > 0 for _ in range(2)]
+        assert picked(drawn[0]) != picked(drawn[1])
+
+
+def test_masks_made_alike_of_what_was_written_to_meanwhile():
+    mode = FakeMode(ShapeEnv(), data_dependent=True)
+    x, mask = mode.from_tensor(torch.zeros(4, 6)), mode.from_tensor(torch.zeros(4, dtype=torch.bool))
+    with mode:
+        first, inverse = ~mask, ~mask
+        counted = [str(x[first].shape[0])]
+        mask[0] = True
+        counted.append(str(x[~mask].shape[0]))
+        inverse.zero_()
+        counted.append(str(x[inverse].shape[0]))
+        first.data.zero_()
+        counted.append(str(x[first].shape[0]))
+        assert len(set(counted)) == 4
+
+
+def test_masks_of_what_nothing_was_written_to_are_not_alike():
+    mode = FakeMode(ShapeEnv(), data_dependent=True)
+    x = mode.from_tensor(torch.zeros(4, 6))
+    with mode:
+        masks = [torch.empty(4, dtype=torch.bool) for _ in range(2)] + [torch.empty_like(x[:, 0] > 0) for _ in range(2)]
+        assert len({str(x[mask].shape[0]) for mask in masks}) == 4

@@ -14,6 +14,7 @@ from capture.variables.building import builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Method
+from capture.variables.lookups import can_change
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, build_object
@@ -179,6 +180,12 @@ class VariableBuilder:
 
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
+        found = self._class_value(owner, name, raw)
+        if self._effects.later.active and can_change(owner):
+            self._effects.later.bound(self._m, found, f"attribute {name!r} of class {owner.__name__}")
+        return found
+
+    def _class_value(self, owner: type, name: str, raw: Any) -> Variable:
         found: Variable | None = self._m.classes.made_entry(owner, name)
         if found is not None:
             return found

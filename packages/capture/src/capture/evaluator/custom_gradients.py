@@ -109,7 +109,7 @@ class CustomGradients:
         own = [value.node for value in given]
 
         def run() -> Variable:
-            with _as_in_backward():
+            with _as_in_backward(), self._m.effects.later.reading():
                 return function(list(given)).realize(self._m)
 
         made = self._subgraphs.evaluated(run, own)

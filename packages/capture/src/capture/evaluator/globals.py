@@ -94,6 +94,7 @@ class ProgramGlobals:
         """Write a global; None deletes it."""
         if id(namespace) in self._inputs:
             raise Unsupported("writing a global of a module whose dictionary was read")
+        self._effects.later.renames(namespace, name)
         self._effects.left_behind()
         self.written[(id(namespace), name)] = (namespace, value)
 

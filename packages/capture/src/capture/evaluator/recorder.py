@@ -35,6 +35,7 @@ from .refusals import Refusals
 from .scalars import ScalarTensors
 from .side_effects import SideEffects
 from .state import EvaluationState
+from .switches import Switches
 from .trials import is_programs_own, refusal
 
 #: Questions whose answers follow from what is guarded of tensors.
@@ -96,6 +97,7 @@ class GraphRecorder:
         self.autograd = AutogradHistory()
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
+        self.switches = Switches()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -105,6 +107,7 @@ class GraphRecorder:
 
     def release(self) -> None:
         """Let go of the graph, and the fakes' autograd graphs with it, which hide cycles from the garbage collector."""
+        self.switches.undo()
         self.graph = GraphBuilder()
         self.fakes.clear()
         self._numbers.clear()
@@ -465,6 +468,14 @@ class GraphRecorder:
                 self.autocast_nesting_before = result + (-1 if target is torch.autocast_increment_nesting else 1)
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
+
+    def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
+        """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""
+        if self._m.levels.inside:
+            raise Unsupported("setting how torch chooses kernels within a function transform")
+        made = self.switches.set(setter, args, value)
+        self._effects.left_behind()
+        self.graph.call("call_function", made, (), {}, self._state.where()).meta["val"] = ()
 
 
 def _name(target: Any) -> str:

@@ -178,7 +178,7 @@ class ScalarTensors:
                 if isinstance(fake, torch.Tensor) and _is_scalar(fake)
                 else None
             )
-            held = self._of(fake) if found is not None and found[0] == fake._version else None
+            held = self._of(fake) if found is not None and found[0] == fake.fake_mode.state_of(fake) else None
             if found is not None and held is not None and found[1].node.expr.is_Symbol:
                 self._numbers.setdefault(found[1].node.expr, held)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from capture.variables.base import Variable
+from capture.variables.later_reads import LaterReads
 
 from .state import EvaluationState
 
@@ -33,6 +34,7 @@ class SideEffects:
         self.ran_ahead = ran_ahead
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
+        self.later = LaterReads(ran_ahead)
         self._made: list[Any] | None = None
 
     def created(self, variable: Any) -> Any:
@@ -64,6 +66,7 @@ class SideEffects:
 
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
+        self.later.changes(variable)
         self.left_behind()
         self.rewritten += variable.may_tell_hashes
         self.changed.setdefault(id(variable), variable)
@@ -80,3 +83,4 @@ class SideEffects:
     def release(self) -> None:
         """Let go of the program's objects."""
         self.changed.clear()
+        self.later.release()

@@ -19,8 +19,9 @@ from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.functions import Cell, Function
 from capture.variables.generators import Generator
 from capture.variables.iterators import Iterator
+from capture.variables.mapping_inputs import InputDict
 from capture.variables.mappings import Dict
-from capture.variables.sequences import List, Tuple
+from capture.variables.sequences import InputList, List, Tuple
 from capture.variables.tensors import Tensor
 from symshapes import (
     SYMBOLIC,
@@ -212,6 +213,7 @@ class Subgraphs:
         outside += [tensor.fake for tensor in recorder.fakes.values()]
         versions = [_version(fake) for fake in outside]
         settings, module_globals, placed = in_force(), dict(self._globals.written), len(recorder.placed)
+        switched = len(recorder.switches.made)
         env = recorder.dynamic_sizes.env
         promised, from_data = len(env.runtime_asserts), env.unbacked_count
         iterators = [(each, dict(vars(each))) for each in self._iterators()]
@@ -224,7 +226,8 @@ class Subgraphs:
                 raise Unsupported(f"{what} over a function that raises") from error
         if changed() or self._globals.written != module_globals or len(recorder.placed) != placed:
             raise Unsupported(f"{what} over a function that changes what is outside of it")
-        if any(vars(each) != state for each, state in iterators) or in_force() != settings:
+        set_apart = in_force() != settings or len(recorder.switches.made) != switched
+        if set_apart or any(vars(each) != state for each, state in iterators):
             raise Unsupported(f"{what} over a function that changes what is outside of it")
         if len(env.runtime_asserts) != promised:
             raise Unsupported(f"{what} over a function that promises something of data")
@@ -263,7 +266,7 @@ class Subgraphs:
         value = value.realize(self._m)
         if isinstance(value, Tensor):
             yield value
-        elif type(value) in (Tuple, List, Dict) and value.python_type() in (tuple, list, dict):
+        elif type(value) in (Tuple, List, InputList, Dict, InputDict) and value.python_type() in (tuple, list, dict):
             for part in _parts(value):
                 yield from self._leaves(part)
         else:
@@ -357,7 +360,7 @@ class Subgraphs:
             return self._effects.created(Dict(entries))
         assert isinstance(value, Tuple | List)
         made = [self._restored(part, items) for part in value.items]
-        return self._effects.created(type(value)(made))
+        return self._effects.created((Tuple if isinstance(value, Tuple) else List)(made))
 
 
 def _parts(value: Any) -> list[Variable]:
@@ -368,7 +371,7 @@ def _structure(value: Variable) -> Any:
     if isinstance(value, Tensor):
         return None
     keys = list(value.entries) if isinstance(value, Dict) else None
-    return type(value), keys, [_structure(part) for part in _parts(value)]
+    return value.python_type(), keys, [_structure(part) for part in _parts(value)]
 
 
 def _require_alike(first: Evaluated, second: Evaluated) -> None:

@@ -39,6 +39,7 @@ class Context(Variable):
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in self.attrs:
+            m.effects.later.kept(m, self.attrs[name], f"ctx.{name}")
             return self.attrs[name]
         if name in ("saved_tensors", "saved_variables"):
             found: Variable = m.builder.new_tuple(list(self.saved))

@@ -54,6 +54,8 @@ class Effects(Protocol):
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
+    #: What code reads that runs after the frame did.
+    later: Any
 
     def created(self, variable: Any) -> Any:
         """Note at which step a value was made."""
@@ -225,6 +227,12 @@ class Recorder(Protocol):
 
     def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
+
+    #: Torch's switches that the program has set.
+    switches: Any
+
+    def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
+        """The program sets one of torch's switches, as the graph will; raises what the setter raises."""
 
     def note_offset(self, tensor: Any) -> None:
         """Where a tensor begins in its storage is asked for."""
@@ -524,6 +532,10 @@ class Interpreter(Protocol):
         """Iterators, and what is made of all their elements."""
 
 
+#: The plain value that one of a subclass holds, whatever the subclass says.
+_EXACT: dict[type, Callable[[Any], Any]] = {int: int.__pos__, float: float.__pos__, str: str.__str__}
+
+
 class Variable:
     """``source`` says how to read the value again at run time; None for values made inside the frame.
 
@@ -600,6 +612,9 @@ class Variable:
     def item(self, m: Interpreter, key: Variable) -> Variable:
         """``self[key]``."""
         raise Unsupported(f"subscript of {self!r}")
+
+    #: Whether an item may be assigned whose key was not looked at.
+    takes_keys_unseen = False
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         """``self[key] = value``."""
@@ -708,6 +723,13 @@ class Variable:
         except NotConstant:
             plain = None
         if isinstance(plain, int | float | str):
+            if type(plain) not in (
+                bool,
+                int,
+                float,
+                str,
+            ):  # a graph's code could not write it, nor do operations tell it apart
+                plain = next(exact(plain) for cls, exact in _EXACT.items() if isinstance(plain, cls))
             return plain, plain
         raise Unsupported(f"{self!r} as argument of a torch operation")
 

@@ -28,6 +28,7 @@ from .functions import Function
 from .handlers import handles
 from .lookups import MISSING, class_lookup
 from .made_classes import Made, MadeClass, Stand, new_class, prototype, prototypes
+from .mapping_inputs import InputDict
 from .mappings import Dict
 from .objects import Object
 from .sequences import List, Tuple
@@ -124,7 +125,9 @@ def _type(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) != 3 or kwargs:
         raise Unsupported("class made by type()")
     name, bases, namespace = (each.realize(m) for each in args)
-    if not (isinstance(name, Constant) and isinstance(bases, Tuple) and type(namespace) is Dict):
+    if not (isinstance(name, Constant) and isinstance(bases, Tuple) and isinstance(namespace, Dict)):
+        raise Unsupported("class made by type()")
+    if type(namespace) not in (Dict, InputDict):
         raise Unsupported("class made by type()")
     parts = [each.realize(m) for each in bases.items]
     if not all(isinstance(each, Class) for each in parts):

@@ -290,7 +290,9 @@ class PyModule(Known):
                 return found
         namespace = self.value.__dict__
         if name in namespace or (id(namespace), name) in m.globals.written:
-            return m.globals.read(namespace, name)
+            found = m.globals.read(namespace, name)
+            m.effects.later.named(m, namespace, name, found)
+            return found
         m.guards.add(Attr(Const(self.value, self.value.__name__), "__dict__"), GuardKind.NO_KEY, name)
         try:
             real = getattr(self.value, name)
@@ -310,14 +312,24 @@ class PyModule(Known):
             or (name in vars(self.value) and not is_data_descriptor(m, raw))
         ):
             return None
-        if isinstance(raw, types.FunctionType | property | staticmethod | classmethod):
+        written = isinstance(class_lookup(m, type(raw), "__get__")[0], types.FunctionType)
+        if written or isinstance(raw, types.FunctionType | property | staticmethod | classmethod):
             return descriptor_get(m, raw, owner, self, cls, name)
         return m.builder.wrap(m.builder.fold(getattr, [self.value, name]), known_part(self.value, name))
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        if type(self.value) is not types.ModuleType:
-            raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
+        cls = type(self.value)
         m.guards.note_type(self.value)
+        if cls is not types.ModuleType:
+            if class_lookup(m, cls, "__setattr__")[1] not in types.ModuleType.__mro__:
+                raise Unsupported(f"setting attribute {name!r} of a {cls.__name__}, which sets them in its own way")
+            raw, owner = class_lookup(m, cls, name)
+            setter = class_lookup(m, type(raw), "__set__")[0]
+            if isinstance(setter, types.FunctionType):
+                m.calls.call(m.builder.wrap(setter, None), [m.builder.class_value(owner, name, raw), self, value], {})
+                return
+            if raw is not MISSING and is_data_descriptor(m, raw):
+                raise Unsupported(f"setting attribute {name!r} of a {cls.__name__}")
         m.globals.write(self.value.__dict__, name, value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import operator
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NoReturn
 
 from capture.bytecode import build
@@ -21,6 +21,7 @@ from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List
 from .slices import Slice
+from .unseen import Unseen
 
 
 class Deque(List):
@@ -213,13 +214,55 @@ class DequeIterator(Iterator):
         e.call(self.cls, [self.deque, Constant(self.position)])
 
 
+class InputDeque(Unseen, Deque):
+    """A deque from outside. What is in it counts from when that is looked at: until then the program may only append to it."""
+
+    _content = ("items", "maxlen", "found")
+
+    def __init__(self, value: collections.deque[Any], see: Callable[[InputDeque], None]) -> None:
+        super().__init__([])
+        for name in self._content:
+            vars(self).pop(name, None)
+        self._see = lambda: see(self)
+        #: What the program appended to one that it has not looked at.
+        self._more: list[Variable] = []
+
+    def _looked(self) -> None:
+        self.items.extend(self._more)
+        self.trim(left=True)
+
+    def py_append(self, m: Interpreter, value: Variable) -> Variable:
+        if self._see is None:
+            return super().py_append(m, value)
+        self._more.append(value)
+        self.age += 1
+        return self.changed(m)
+
+    def written(self) -> Iterable[Variable]:
+        return super().written() if self._see is None else list(self._more)
+
+    def replay(self, e: Emitter) -> None:
+        if self._see is None:
+            super().replay(e)
+            return
+        e.emit(build.push_callable(build.load_const(collections.deque.extend)))
+        e.load(self)
+        e.load_list(self._more)
+        e.emit(build.call(2), build.pop())
+
+
 @builds(collections.deque)
-def _build_deque(m: Interpreter, value: Any, source: Source | None) -> Variable:
+def _build_deque(m: Interpreter, value: collections.deque[Any], source: Source | None) -> Variable:
     m.guards.of_type(source, collections.deque)
     assert source is not None
-    m.guards.add(source, GuardKind.LEN, len(value))
-    m.guards.add(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
-    return Deque([Lazy(v, Item(source, i)) for i, v in enumerate(value)], value.maxlen)
+
+    def see(made: InputDeque) -> None:
+        m.guards.add(source, GuardKind.LEN, len(value))
+        m.guards.add(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
+        made.items, made.maxlen = [Lazy(v, Item(source, i)) for i, v in enumerate(value)], value.maxlen
+        made.found = None
+
+    return InputDeque(value, see)
 
 
 @handles(collections.deque)

@@ -7,14 +7,16 @@ import types
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds
+from .building import builds, builds_where
 from .constants import BoundBuiltin, Constant, Known
 from .lookups import MISSING, check_own_class, class_lookup, shown_type
 from .objects import descriptor_get
+from .plain_values import Plain
 
 
 class EnumMember(Known):
@@ -82,6 +84,23 @@ class EnumMember(Known):
             if isinstance(self.value, str)
             else super().iterate(m)
         )
+
+
+def _is_of_c(cls: type) -> bool:
+    """Whether it is an enumeration written in C++, as pybind11 has them."""
+    return type(cls).__module__ == "pybind11_builtins" and "__entries" in vars(cls)
+
+
+@builds_where(_is_of_c)
+def _build_member_of_c(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    """Its members are numbers with names: two of one number are the same, whichever objects they are."""
+    made = Plain(value)
+    if source is None or isinstance(source.root, Const):
+        return m.builder.identified(made, source)
+    m.guards.add(source, GuardKind.TYPE, type(value))
+    made.source, number = source, int(value)
+    m.guards.predicate(made, lambda real: int(real) == number, f"{{}} is {value}")
+    return made
 
 
 @builds(enum.Enum, subclasses=True)

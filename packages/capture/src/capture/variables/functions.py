@@ -13,6 +13,7 @@ from capture.bytecode import Instruction, build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
+from capture.trace_rules import is_library_line
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
@@ -37,7 +38,17 @@ class Cell(Variable):
         """What it holds; that it holds something is guarded even where what that is never counts."""
         if self.content is not None:
             m.guards.reach_content(self.content)
+            if m.effects.later.active:
+                self._read_later(m, self.content)
         return self.content
+
+    def _read_later(self, m: Interpreter, content: Variable) -> None:
+        what = "a variable of a function around it"
+        if self.source is None:
+            m.effects.later.relies(self)
+            m.effects.later.kept(m, content, what)
+        elif not is_library_line(m.state.frame.code.co_filename):  # whose cells, of its decorators, nobody else knows
+            m.effects.later.bound(m, content, what)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "cell_contents":

@@ -41,6 +41,17 @@ class Instance(Variable):
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
+        found = self._own_attribute(m, name)
+        if found is not None and m.effects.later.active:
+            what = f"attribute {name!r} of a {self.cls.__name__}"
+            if self.source is None:
+                m.effects.later.relies(self)
+                m.effects.later.kept(m, found, what)
+            else:
+                m.effects.later.bound(m, found, what)
+        return found
+
+    def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:
         if name in self.attrs:
             return self.attrs[name]
         if self.source is None:

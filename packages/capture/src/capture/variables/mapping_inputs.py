@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from torch.nn.modules import module as torch_module
@@ -20,6 +20,7 @@ from .constants import CONSTANT_TYPES
 from .mappings import Dict
 from .own_keys import has_own
 from .placeholders import Lazy
+from .unseen import Unseen, hashes_plainly
 
 #: Torch's tables of hooks that are every module's: as a module's own, which numbers they have counts rarely.
 _HOOKS_OF_ALL = {id(v) for k, v in vars(torch_module).items() if k.startswith("_global_") and isinstance(v, dict)}
@@ -70,6 +71,43 @@ class Numbered(Dict):
         return True
 
 
+class InputDict(Unseen, Dict):
+    """A dictionary from outside. What is in it counts from when that is looked at: until then the program may only put more into it."""
+
+    takes_keys_unseen = True
+    _content = ("entries", "original", "factory", "guard_keys", "guard_absent")
+
+    def __init__(self, m: Interpreter, cls: type, see: Callable[[InputDict], None]) -> None:
+        self.cls = cls
+        self.age = 0
+        self._m = m
+        self._see = lambda: see(self)
+        #: What the program put into one that it has not looked at.
+        self._more: list[tuple[Variable, Variable]] = []
+
+    def _looked(self) -> None:
+        for key, value in self._more:
+            super().set_item(self._m, key, value)
+
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        if self._see is None or not hashes_plainly(m, key):
+            super().set_item(m, key, value)
+            return
+        self._more.append((key, value))
+        self.age += 1
+        m.effects.mutated(self)
+
+    def written(self) -> Iterable[Variable]:
+        return super().written() if self._see is None else [x for pair in self._more for x in pair]
+
+    @property
+    def keeps_order(self) -> bool:
+        return self._see is not None or super().keeps_order
+
+    def entries_to_set(self) -> list[tuple[Variable, Variable]]:
+        return super().entries_to_set() if self._see is None else self._more
+
+
 class NumberAt(Lazy):
     """A key of ``owner`` not looked at yet."""
 
@@ -80,7 +118,7 @@ class NumberAt(Lazy):
 
 @builds(dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None) -> Variable:
-    cls = type(value)
+    cls: type = type(value)
     if any(namespace is value for namespace, _ in m.globals.written.values()):
         raise Unsupported("the dictionary of a module of which a global was written")
     m.guards.of_type(source, cls)
@@ -88,6 +126,16 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
     by_place = m.identity.hangs_from_bound(source) or id(value) in _HOOKS_OF_ALL
     if cls in (dict, collections.OrderedDict) and by_place and numbered(value):
         return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
+    if cls is types.MappingProxyType:
+        made = Dict({}, cls)
+        _see_all(m, value, source, made)
+        return made
+    return InputDict(m, cls, lambda made: _see_all(m, value, source, made))
+
+
+def _see_all(m: Interpreter, value: dict[Any, Any], source: Source, made: Dict) -> None:
+    """Give the variable of a dictionary from outside what is in it, and what guards that."""
+    cls = type(value)
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
     literal = True
     for i, (k, v) in enumerate(value.items()):
@@ -101,8 +149,7 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
             if has_own(hashed):  # a guard would ask the program's methods, too
                 raise Unsupported("a dictionary from outside with keys whose class defines __hash__")
             entries[hashed] = (key, Lazy(v, Item(source, k)))
-    made = Dict(entries, cls)
-    made.original = dict(entries)
+    made.guard_keys = made.guard_absent = made.factory = None
     keys = tuple(value)
     if literal:
         made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
@@ -112,7 +159,7 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
     if cls is collections.defaultdict:
         factory: Any = value.default_factory  # type: ignore[attr-defined]
         made.factory = m.builder.wrap(factory, Attr(source, "default_factory"))
-    return made
+    made.entries, made.original = entries, dict(entries)
 
 
 def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:

@@ -135,7 +135,10 @@ class Dict(Variable):
         hashed = key.hash_key(m)
         old = self.entries.get(hashed)
         if old is None:
-            self.whole(m)
+            if self.guard_absent is not None:  # what else is in it counts for nothing
+                self.guard_absent(hashed)
+            else:
+                self.whole(m)
             self.age += 1
         self.entries[hashed] = (key if old is None else old[0], value)
         m.effects.mutated(self)

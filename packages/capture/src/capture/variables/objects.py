@@ -92,9 +92,19 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     if isinstance(get, types.FunctionType):
         held = m.builder.class_value(owner, name, raw)
         return m.calls.call(m.builder.wrap(get, None), [held, obj or Constant(None), m.builder.known(cls)], {})
+    binds_in_c = isinstance(get, types.WrapperDescriptorType) and callable(raw)
+    if binds_in_c and obj is not None and not m.classes.may_change(owner):
+        return m.effects.created(ForeignMethod(obj, name))
     if get is not MISSING:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
     return m.builder.class_value(owner, name, raw)
+
+
+class ForeignMethod(BoundBuiltin):
+    """A method of a kind that a compiler to C has made (Cython's, pybind11's), of a class that cannot change: called for real."""
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        raise Unsupported(f"method {self.name!r} of {self.owner.python_type().__name__}, which is written in C")
 
 
 def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:

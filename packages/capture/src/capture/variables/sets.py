@@ -24,6 +24,7 @@ from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, Tuple, builtin_method
 from .slices import Range
+from .unseen import Unseen, hashes_plainly
 
 #: A real set; None where the elements are not all known.
 Twin = set[Any] | frozenset[Any] | None
@@ -437,8 +438,52 @@ IN_PLACE = {
 SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 
 
+class InputSet(Unseen, Set):
+    """A set from outside. What is in it counts from when that is looked at: until then the program may only add to it."""
+
+    _content = ("entries", "twin", "only_grew", "in_order", "read_from", "found")
+
+    def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
+        self.cls = set
+        self._m = m
+        self._see = lambda: see(self)
+        #: What the program added to one that it has not looked at.
+        self._more: list[Variable] = []
+
+    def _looked(self) -> None:
+        for value in self._more:
+            super().py_add(self._m, value.realize(self._m))
+
+    def py_add(self, m: Interpreter, value: Variable) -> Variable:
+        if self._see is None or not hashes_plainly(m, value):
+            return super().py_add(m, value)
+        self._more.append(value)
+        m.effects.mutated(self)
+        return Constant(None)
+
+    def written(self) -> Iterable[Variable]:
+        return super().written() if self._see is None else list(self._more)
+
+    def replay(self, e: Emitter) -> None:
+        if self._see is None:
+            super().replay(e)
+            return
+        e.emit(build.push_callable(build.load_const(set.update)))
+        e.load(self)
+        e.load_list(self._more)
+        e.emit(build.call(2), build.pop())
+
+
 @builds(set, frozenset)
 def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    if type(value) is set and source is not None and not isinstance(source, Const):
+        m.guards.of_type(source, set)
+        return InputSet(m, lambda made: vars(made).update(vars(_see_all(m, value, source))))
+    return _see_all(m, value, source)
+
+
+def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | None) -> Set:
+    """The variable of a set from outside with all that is in it, guarded."""
     if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type | types.FunctionType) for x in value):
         if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
             m.guards.of_type(source, type(value))

@@ -13,7 +13,7 @@ from capture.settings import ANSWERS, SETTERS, SETTINGS
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
-from .handlers import Handler, handles
+from .handlers import Handler, handler_of, handles
 from .lookups import MISSING, class_lookup
 from .objects import Object
 from .sequences import Sequence
@@ -72,6 +72,47 @@ def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     return m.builder.from_python(answer)
 
 
+def _switches() -> None:
+    """Those of which nothing else is known."""
+    for setter, reader in _torch.SWITCHES.items():
+        if handler_of(setter) is not None or handler_of(reader) is not None:
+            continue
+        handles(setter)(_switching(setter))
+        handles(reader)(_reading(reader))
+
+
+def _switching(setter: Any) -> Handler:
+    def switch(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        if kwargs or not args:
+            raise Unsupported(f"{setter.__name__} by keyword")
+        *where, value = (m.builder.to_python(arg) for arg in args)
+        m.builder.fold(m.recorder.switch, [setter, tuple(where), value])
+        return Constant(None)
+
+    return switch
+
+
+def _reading(reader: Any) -> Handler:
+    def read(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        asked = tuple(m.builder.to_python(arg) for arg in args)
+        answer = m.builder.fold(reader, list(asked))
+        if kwargs or not (answer is None or _torch.is_plain(answer)):
+            raise Unsupported(f"call of {reader.__name__}, which is written in C")
+        try:
+            before = m.recorder.switches.entered_with(reader, asked)
+        except LookupError:
+            raise Unsupported(f"{reader.__name__} of {asked}, after others were set") from None
+        several = isinstance(before, list)
+        told = (listed, asked, tuple(before)) if several else (reader, asked, before)
+        m.guards.add(None, GuardKind.ANSWER, told)
+        return m.builder.from_python(answer)
+
+    def listed(*asked: Any) -> tuple[Any, ...]:
+        return tuple(reader(*asked))
+
+    return read
+
+
 @handles(_torch.enter_function_mode)
 def _enter_mode(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.modes.enter(args[0].realize(m))
@@ -96,6 +137,7 @@ def _note(m: Interpreter, name: str) -> None:
 
 
 _register()
+_switches()
 
 
 def _has_torch_function(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:

@@ -338,6 +338,17 @@ def enum_flags(x):
     )  # fmt: skip
 
 
+class _Bits(enum.IntFlag):
+    A = 1
+    B = 2
+
+
+@program
+def numbers_of_classes_of_their_own(x):
+    both = _Bits.A | _Bits.B
+    return x * both + _Bits.B, x.sum(dim=_Level.LOW - 1), both.name
+
+
 class _Held:
     def __init__(self, v):
         self.v = v

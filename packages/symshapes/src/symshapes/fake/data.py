@@ -1,7 +1,7 @@
 """Operators whose results have numbers or sizes that are in the data: what they give where those are symbols.
 
 In: the environment that makes symbols, and the arguments of an op, fakes among them. Out: a rule's answer, as in `rules`. One
-tensor that nobody wrote to has the same symbol each time.
+tensor that nobody wrote to has the same symbol each time, and so have masks that were made alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from symshapes.facts import errors
+from symshapes.fake.contents import content_of, state_of
 from symshapes.fake.tensor import FakeTensor, meta_of
 from symshapes.rules.indexing import index
 from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
@@ -50,21 +51,26 @@ def _data(*names: str) -> Callable[[Answer], Answer]:
 
 def _once(tensor: Any, kind: str, make: Callable[[], Any]) -> Any:
     """What `make` gives, or what it gave for this tensor in its present state."""
-    if not isinstance(tensor, FakeTensor) or tensor.is_inference():
+    if not isinstance(tensor, FakeTensor):
         return make()
     known = getattr(tensor, "from_data", None)
     if known is None:
         known = tensor.from_data = {}
-    found = known.get(kind)
-    if found is None or found[0] != tensor._version:
-        found = known[kind] = tensor._version, make()
+    found, state = known.get(kind), state_of(tensor)
+    if found is None or found[0] != state:
+        found = known[kind] = state, make()
     return found[1]
 
 
 def _count(env: Any, tensor: Any) -> torch.SymInt:
     """How many elements of a tensor are not zero."""
-    size: torch.SymInt = _once(tensor, "nonzero", lambda: env.create_unbacked_size(numel(tensor.shape)))
-    return size
+    content = content_of(tensor)
+    if content is None:
+        return env.create_unbacked_size(numel(tensor.shape))
+    known = tensor.fake_mode.counts
+    if content not in known:
+        known[content] = env.create_unbacked_size(numel(tensor.shape))
+    return known[content]
 
 
 def _number(env: Any, dtype: torch.dtype) -> Any:

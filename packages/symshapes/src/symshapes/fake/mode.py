@@ -13,6 +13,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import ANYTHING, NOTHING, OperatorFacts, errors
 from symshapes.facts.layout import same_size
+from symshapes.fake.contents import note_content, state_of
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -99,6 +100,8 @@ class FakeMode(InfraMode):
         self.data_dependent = data_dependent and shape_env is not None
         self.numbers_read: list[Any] = []
         """Tensors whose `FakeTensor.number` was asked for; whoever gives numbers may clear it."""
+        self.counts: dict[Any, Any] = {}
+        self.written: dict[object, int] = {}
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
@@ -198,6 +201,11 @@ class FakeMode(InfraMode):
             self.writes += bool(facts.written)
             self.draws += facts.random
             self.lasting += facts.lasts
+            if self.data_dependent:
+                for written in facts.written:
+                    given = written.of(args, kwargs)
+                    for one in given if type(given) in _SEQUENCES else [given]:
+                        self.note_write(one)
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
         elif func is _CLONE and (self.data_dependent or (self.shape_env is not None and self.shape_env.has_open)):
@@ -217,11 +225,32 @@ class FakeMode(InfraMode):
         plan = self._plan(func, rule, args, kwargs)
         if plan is NotImplemented:
             return self._fall_back(func, args, kwargs)
-        return self._build(plan, args)
+        made = self._build(plan, args)
+        if (
+            self.data_dependent
+            and type(plan) is TensorMeta
+            and plan.dtype is torch.bool
+            and facts.elementwise
+            and not facts.acts
+        ):
+            note_content(made, func, args, kwargs)
+        return made
 
     def _doubt(self, source: Any, copy: Any) -> None:
         self._perhaps_one.append((self._fake(source).storage_key, copy.storage_key))
         self.doubtful_copies += 1
+
+    def note_write(self, tensor: Any) -> None:
+        """A fake is written to, if it is one: numbers and sizes that were found in its data are others from now on.
+
+        For those that run operations that write by others that do not; what the mode itself answers it knows.
+        """
+        if isinstance(tensor, FakeTensor):
+            self.written[tensor.storage_key] = self.written.get(tensor.storage_key, 0) + 1
+
+    def state_of(self, tensor: FakeTensor) -> Any:
+        """What is another after each write to a fake."""
+        return state_of(tensor)
 
     def _is_perhaps_another(self, written: Any) -> bool:
         """Whether what is written to may be memory of another tensor, or none of its."""

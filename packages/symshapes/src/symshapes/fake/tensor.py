@@ -28,6 +28,10 @@ class Mode(Protocol):
     """What storages of tensors with symbolic sizes say of their bytes."""
     numbers_read: list[Any]
     """The tensors with a `number` that was asked for."""
+    counts: dict[Any, Any]
+    """How many elements are not zero, by what a tensor holds (`contents.py`)."""
+    written: dict[object, int]
+    """How often a storage was written to, also where no version tells (`Tensor.data`), as far as numbers in data are symbols."""
     data_dependent: bool
     """Whether numbers and sizes that are in the data become symbols that only the run knows."""
 
@@ -51,9 +55,11 @@ class FakeTensor(torch.Tensor):
     fake_mode: Mode
     storage_key: object
     lazy_flags: int
-    from_data: dict[Any, tuple[int, Any]]
+    from_data: dict[Any, tuple[Any, Any]]
     number: tuple[int, Any] | None
     """Of one whose element is known: its version then, and the element."""
+    made_by: tuple[Any, Any]
+    """Of a mask: its state (`state_of`) when it was made, and what it held then; see `contents.py`."""
     strides: tuple[Any, ...]
     """Of one that answers for its own layout, which torch asks by operators; see `LAYOUTS`."""
     told: TensorMeta
@@ -62,6 +68,7 @@ class FakeTensor(torch.Tensor):
         "fake_mode",
         "from_data",
         "lazy_flags",
+        "made_by",
         "number",
         "storage_key",
         "strides",

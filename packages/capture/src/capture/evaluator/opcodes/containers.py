@@ -207,8 +207,8 @@ def _subscript(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("STORE_SUBSCR")
 def _store_subscript(m: Machine, frame: Frame, op: Op) -> None:
-    key, owner, value = frame.pop(m), frame.pop(m), frame.pop_raw()
-    owner.set_item(m, key, value)
+    key, owner, value = frame.pop_raw(), frame.pop(m), frame.pop_raw()
+    owner.set_item(m, key if owner.takes_keys_unseen else key.realize(m), value)
 
 
 @operation("DELETE_SUBSCR")

@@ -174,7 +174,9 @@ def _push_found(frame: Frame, found: Variable, *, to_call: bool) -> None:
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
     if name in frame.globals or (id(frame.globals), name) in m.globals.written:
-        return m.globals.read(frame.globals, name)
+        found = m.globals.read(frame.globals, name)
+        m.effects.later.named(m, frame.globals, name, found)
+        return found
     return m.globals.builtin(frame.globals, frame.builtins, name)
 
 

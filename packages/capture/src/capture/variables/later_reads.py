@@ -1,0 +1,131 @@
+"""What code reads that runs after the frame did: a backward of the program's own, a hook on gradients.
+
+Such code is evaluated with the frame, and made a graph, so that what it reads counts as it is then. In: what is read, while it is
+evaluated. Out: ``Unsupported`` where that may be another by the time the code runs; where the frame itself, or whoever it is
+handed to, changes it afterwards, the frame is evaluated again.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import types
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from capture._torch import OpOverload, OpOverloadPacket
+from capture.errors import EvaluateAgain, Unsupported
+from capture.rebinding import is_settled
+
+from .base import Interpreter, Variable
+
+#: What is written down, and not changed as the program runs.
+_CODE = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ModuleType, type, enum.Enum, torch.dtype, torch.layout, torch.memory_format, OpOverload, OpOverloadPacket,
+)  # fmt: skip
+#: Containers whose content changes in place.
+_HOLDING = (list, dict, set, bytearray, collections.deque)
+
+
+class LaterReads:
+    """What was read so in one attempt. ``ran_ahead`` keeps, for the attempts after it, of whom it was wrong."""
+
+    def __init__(self, ran_ahead: set[Any]) -> None:
+        self._ran_ahead = ran_ahead
+        #: Whether such code is being evaluated.
+        self.active = False
+        self._by: Hashable | None = None
+        self._count = 0
+        #: Made in the frame, and read so: by whom, by the identity of the variable.
+        self._relied: dict[int, tuple[Variable, Hashable]] = {}
+        self._names: dict[tuple[int, str], Hashable] = {}
+
+    def release(self) -> None:
+        """Let go of the program's objects."""
+        self._relied.clear()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Meanwhile code is evaluated that runs later."""
+        self._count += 1
+        by = "code that runs later", self._count
+        if by in self._ran_ahead:
+            raise Unsupported("a backward or hook that reads what the program changes before it runs")
+        before, self._by, self.active = self._by, by, True
+        try:
+            yield
+        finally:
+            self._by, self.active = before, before is not None
+
+    # While it is evaluated
+
+    def named(self, m: Interpreter, namespace: dict[str, Any], name: str, value: Variable) -> None:
+        """It reads a global."""
+        if not self.active:
+            return
+        if not is_settled(namespace, name):
+            raise Unsupported(f"a backward or hook that reads the global {name!r}, which the program changes")
+        assert self._by is not None
+        self._names[(id(namespace), name)] = self._by
+        self._held(m, value, f"the global {name!r}")
+
+    def bound(self, m: Interpreter, value: Variable, what: str) -> None:
+        """It reads what a place has that may have something else later."""
+        if self.active and not _is_code(value.realize(m)):
+            raise Unsupported(f"a backward or hook that reads {what}, which may be another when it runs")
+
+    def kept(self, m: Interpreter, value: Variable, what: str) -> None:
+        """It reads what a place has that goes on having it."""
+        if self.active:
+            self._held(m, value, what)
+
+    def _held(self, m: Interpreter, value: Variable, what: str) -> None:
+        value = value.realize(m)
+        kind = _kind(value)
+        if kind is not None and issubclass(kind, _HOLDING):
+            if value.source is not None:
+                raise Unsupported(f"a backward or hook that reads {what}, whose content may be another when it runs")
+            self.relies(value)
+        if kind is not None and issubclass(kind, (*_HOLDING, tuple)):
+            for part in list(value.contents(m)):
+                if part is not value:
+                    self._held(m, part, what)
+
+    def relies(self, value: Variable) -> None:
+        """It reads what hangs from an object of the frame's own."""
+        if self._by is not None:
+            self._relied.setdefault(id(value), (value, self._by))
+
+    # Afterwards
+
+    def changes(self, variable: Variable) -> None:
+        """The frame changes an object, or hands it out."""
+        found = self._relied.get(id(variable))
+        if found is not None and not self.active:
+            self._again(found[1])
+
+    def renames(self, namespace: dict[str, Any], name: str) -> None:
+        """The frame gives a global another value."""
+        found = self._names.get((id(namespace), name))
+        if found is not None and not self.active:
+            self._again(found)
+
+    def _again(self, by: Hashable) -> None:
+        self._ran_ahead.add(by)
+        raise EvaluateAgain("what is read by code that runs later was changed")
+
+
+def _kind(value: Variable) -> type | None:
+    try:
+        return value.python_type()
+    except Unsupported:
+        return None
+
+
+def _is_code(value: Variable) -> bool:
+    kind = _kind(value)
+    return kind is not None and issubclass(kind, _CODE)

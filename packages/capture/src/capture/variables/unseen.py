@@ -1,0 +1,47 @@
+"""Containers from outside that the program puts something into, and has not looked at: what is in them counts for nothing until it does.
+
+In: what an element or key is. Out: whether putting it in asks nothing of the program, nor of what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .base import Interpreter, Variable
+from .constants import CONSTANT_TYPES, Constant
+from .numbers import Symbolic
+from .placeholders import Lazy, resolved
+from .sequences import Tuple
+
+
+def hashes_plainly(m: Interpreter, key: Variable) -> bool:
+    """Whether a key is of a kind that hashes without asking the program; which one it is need not be known. Guards what it is."""
+    key = resolved(key)
+    if isinstance(key, Lazy):
+        if type(key.value) not in CONSTANT_TYPES:
+            return False
+        m.guards.of_type(key.source, type(key.value))
+        return True
+    if isinstance(key, Tuple) and key.cls is tuple:
+        return all(hashes_plainly(m, part) for part in key.items)
+    return isinstance(key, Constant | Symbolic)
+
+
+class Unseen:
+    """What was not looked at has none of the attributes `_content` until one of them is asked for: `_see` then gives it all."""
+
+    _content: tuple[str, ...] = ()
+    _see: Callable[[], None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._content or self._see is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._see()
+        self._see = None
+        self._looked()
+        return getattr(self, name)
+
+    def _looked(self) -> None:
+        """What the program put into it meanwhile is there, too."""
+        raise NotImplementedError

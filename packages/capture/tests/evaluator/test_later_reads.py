@@ -1,0 +1,254 @@
+"""What a backward or a hook of the program's own reads is what is there when it runs, not what was there in the forward."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import Function
+
+import capture
+
+SCALE = 2.0
+FIXED = 3.0
+FACTORS = [2.0]
+
+
+def helper(g):
+    return g * 2
+
+
+def other_helper(g):
+    return g * 5
+
+
+def fixed_helper(g):
+    return g * FIXED
+
+
+class Settings:
+    scale = 2.0
+
+    def __init__(self):
+        self.own = 2.0
+
+
+settings = Settings()
+
+
+def reading(read: Callable[[Any], Any]) -> type[Function]:
+    """A function whose backward multiplies by what `read` gives of what the forward was given besides."""
+
+    class Reading(Function):
+        @staticmethod
+        def forward(ctx, x, more):
+            ctx.more = more
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * read(ctx.more), None
+
+    return Reading
+
+
+def _set_global(value):
+    global SCALE
+    SCALE = value
+
+
+def _set_helper(value):
+    global helper
+    helper = other_helper if value != 2.0 else _first_helper
+
+
+_first_helper = helper
+
+
+def closed_over():
+    scale = 2.0
+
+    def read(more):
+        return scale
+
+    def write(value):
+        nonlocal scale
+        scale = value
+
+    return read, write
+
+
+_closure = closed_over()
+_linear = nn.Linear(3, 3)
+
+
+def _set_parameter(value):
+    _linear.bias = nn.Parameter(torch.full((3,), value))
+
+
+CASES = {
+    "global": (reading(lambda more: SCALE), None, _set_global),
+    "function": (reading(lambda more: helper(1.0)), None, _set_helper),
+    "list": (reading(lambda more: FACTORS[0]), None, lambda value: FACTORS.__setitem__(0, value)),
+    "list that is given": (reading(lambda more: more[0]), FACTORS, lambda value: FACTORS.__setitem__(0, value)),
+    "attribute": (reading(lambda more: more.own), settings, lambda value: setattr(settings, "own", value)),
+    "attribute of a class": (reading(lambda more: Settings.scale), None, lambda v: setattr(Settings, "scale", v)),
+    "variable around": (reading(_closure[0]), None, _closure[1]),
+    "parameter": (reading(lambda more: more.bias), _linear, _set_parameter),
+}
+
+
+def differentiated(run: Callable[[torch.Tensor], torch.Tensor], between: Callable[[], None]) -> torch.Tensor:
+    x = torch.ones(3, requires_grad=True)
+    y = run(x)
+    between()
+    y.sum().backward()
+    assert x.grad is not None
+    return x.grad
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_changes_after_the_forward(name: str) -> None:
+    function, more, change = CASES[name]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return function.apply(x.sin(), more) * 2
+
+    compiled = capture.compile(run)
+    try:
+        for value in (2.0, 5.0, 7.0):
+            change(2.0)
+            expected = differentiated(run, lambda value=value: change(value))
+            change(2.0)
+            found = differentiated(compiled, lambda value=value: change(value))
+            torch.testing.assert_close(found, expected)
+    finally:
+        change(2.0)
+
+
+def test_a_hook_that_reads_what_changes() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        h = x.sin()
+        h.register_hook(lambda g: g * SCALE)
+        return h * 2
+
+    compiled = capture.compile(run)
+    for value in (2.0, 5.0):
+        _set_global(2.0)
+        expected = differentiated(run, lambda value=value: _set_global(value))
+        _set_global(2.0)
+        torch.testing.assert_close(differentiated(compiled, lambda value=value: _set_global(value)), expected)
+    _set_global(2.0)
+
+
+def test_what_the_frame_changes_afterwards() -> None:
+    first = reading(lambda more: more[0])
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        factors = [2.0]
+        y = first.apply(x.sin(), factors)
+        factors[0] = 7.0
+        return y
+
+    compiled = capture.compile(run)
+    for _ in range(2):
+        torch.testing.assert_close(differentiated(compiled, lambda: None), differentiated(run, lambda: None))
+
+
+def test_what_the_frame_hands_out() -> None:
+    first = reading(lambda more: more["by"])
+
+    def run(x: torch.Tensor) -> tuple[torch.Tensor, dict[str, float]]:
+        factors = {"by": 2.0}
+        return first.apply(x.sin(), factors), factors
+
+    def once(run: Any) -> torch.Tensor:
+        x = torch.ones(3, requires_grad=True)
+        y, factors = run(x)
+        factors["by"] = 9.0
+        y.sum().backward()
+        return x.grad
+
+    compiled = capture.compile(run)
+    for _ in range(2):
+        torch.testing.assert_close(once(compiled), once(run))
+
+
+def test_within_the_frame() -> None:
+    function = reading(lambda more: SCALE)
+
+    def run(x: torch.Tensor) -> None:
+        _set_global(2.0)
+        y = function.apply(x.sin(), None)
+        _set_global(5.0)
+        y.sum().backward()
+        _set_global(2.0)
+
+    torch.testing.assert_close(*(differentiated_within(each) for each in (capture.compile(run), run)))
+
+
+def differentiated_within(run: Callable[[torch.Tensor], None]) -> torch.Tensor:
+    x = torch.ones(3, requires_grad=True)
+    run(x)
+    return x.grad
+
+
+class Plain(Function):
+    """It reads what does not change: functions, modules, names that are stored once, what the forward made of its own."""
+
+    @staticmethod
+    def forward(ctx, x, by):
+        ctx.by = by
+        ctx.sizes = [x.shape[0], {"again": FIXED}]
+        return x * by
+
+    @staticmethod
+    def backward(ctx, g):
+        size, more = ctx.sizes
+        return fixed_helper(g.view(size)) * ctx.by * more["again"] * torch.pi, None
+
+
+@pytest.mark.parametrize("by", [2, 2.5, (3, 4)[0]])
+def test_what_does_not_change_is_one_graph(by: float) -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return Plain.apply(x.sin(), by)
+
+    compiled = capture.compile(run, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(differentiated(compiled, lambda: None), differentiated(run, lambda: None))
+
+
+@pytest.mark.parametrize(
+    "body", ["", "def change():\n  global NAME\n  NAME = 2", "class A:\n  def change(self):\n    del NAME"]
+)
+def test_settled_names(body: str) -> None:
+    from capture.rebinding import is_settled
+
+    module = types.ModuleType("settled_names")
+    body = body.replace("    del", "    global NAME\n    del")
+    exec(compile(f"NAME = 1\n{body}", "settled_names.py", "exec"), vars(module))
+    module.__file__ = "settled_names.py"
+    assert is_settled(vars(module), "NAME") is (not body)
+
+
+def test_names_of_a_module_that_is_still_run() -> None:
+    from capture.rebinding import is_settled
+
+    namespace: dict[str, Any] = {"__name__": "half_way", "__file__": "half_way.py", "is_settled": is_settled}
+    source = "ONCE = 1\nTWICE = 1\nfound = [is_settled(globals(), name) for name in ('ONCE', 'TWICE')]\nTWICE = 2"
+    exec(compile(source, "half_way.py", "exec"), namespace)
+    assert namespace["found"] == [True, False]
+
+
+def test_names_of_libraries() -> None:
+    import math
+
+    from capture.rebinding import is_settled
+
+    assert is_settled(vars(math), "pi") and is_settled(vars(torch), "pi")
+    assert "math" in sys.modules
