@@ -30,6 +30,8 @@ class State(Protocol):
     frames: list[Any]
     #: Counts the root frame's operations.
     step: int
+    #: Counts all operations that were evaluated.
+    instructions: int
 
     @property
     def frame(self) -> Any:
