@@ -30,8 +30,10 @@ class State(Protocol):
     frames: list[Any]
     #: Counts the root frame's operations.
     step: int
-    #: Counts all operations that were evaluated.
-    instructions: int
+
+    @property
+    def moment(self) -> Any:
+        """What differs for any two operations of the program."""
 
     @property
     def frame(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from typing import Any
 
 from capture.errors import Unsupported
 
@@ -41,7 +42,7 @@ class OwnKey:
         self.rewritten = m.effects.rewritten
         #: What it was found equal to or not, by id, and when: looking up an entry and storing it is one look-up for the program.
         self.answers: dict[int, bool] = {}
-        self.answered = -1
+        self.answered: Any = None
 
     def __hash__(self) -> int:
         return self.hash
@@ -58,13 +59,13 @@ class OwnKey:
     def _asked(self, other: OwnKey) -> bool:
         """Whether they are equal: the program is asked once for as long as it does nothing else."""
         for key in (self, other):
-            if key.answered != self.m.state.instructions:
+            if key.answered != self.m.state.moment:
                 key.answers.clear()
         found = self.answers.get(id(other))
         if found is None:
             found = self.m.operators.equal(self.value, other.value)
         self.answers[id(other)] = other.answers[id(self)] = found
-        self.answered = other.answered = self.m.state.instructions
+        self.answered = other.answered = self.m.state.moment
         return found
 
 

@@ -107,7 +107,7 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     leave = frame.stack[-4]
     if not isinstance(exception, ExceptionObject):
         raise Unsupported("leaving a with statement by an exception from outside")
-    args = [m.builder.known(exception.python_type()), exception, Traceback(exception)]
+    args = [m.builder.known(exception.python_type()), exception, exception.traceback()]
     frame.push(m.calls.call_from(frame, leave, args, {}))
 
 
@@ -132,6 +132,11 @@ def _check_eg_match(m: Machine, frame: Frame, op: Op) -> None:
     if match is not None:
         m.effects.activity += 1
         m.errors.slots[-1] = match
+        place = next((i for i, value in reversed(list(enumerate(frame.stack))) if isinstance(value, HandlerState)), None)
+        if place is None:  # the frame goes on within the handler
+            m.errors.restored = match
+        else:
+            frame.stack[place] = HandlerState(frame.stack[place].previous, match)
 
 
 @operation("PREP_RERAISE_STAR")
