@@ -106,7 +106,9 @@ class Histories:
         if found is None:
             found = self._of_codes[code] = History(code), IdentityMap()
         own, by_module = found
-        module = next((arg for arg in args if isinstance(arg, torch.nn.Module)), None)
+        # What a weak proxy stands for may be gone, and it is asked for its class.
+        met = (arg for arg in args if type(arg) not in weakref.ProxyTypes)
+        module = next((arg for arg in met if isinstance(arg, torch.nn.Module)), None)
         if module is None:
             return own
         kept = by_module.get(module)

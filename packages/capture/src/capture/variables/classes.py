@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import types
 import weakref
 from typing import Any
@@ -20,7 +19,7 @@ from .constants import BoundBuiltin, Constant, Known
 from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import check_arguments, handler_of
+from .handlers import checked_arguments, handler_of
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
 from .modules import Module
@@ -33,12 +32,8 @@ METADATA = frozenset(
 )
 
 
-#: Arguments that some of the iterators need.
-_LEAST: dict[Any, int] = {
-    **dict.fromkeys((enumerate, itertools.accumulate, itertools.cycle, itertools.groupby, itertools.pairwise, itertools.repeat), 1),
-    **dict.fromkeys((map, filter, itertools.compress, itertools.dropwhile, itertools.filterfalse, itertools.islice, itertools.starmap), 2),
-    itertools.takewhile: 2,
-}  # fmt: skip
+#: The flag of classes that give no instances when they are called.
+_NO_INSTANCES = 1 << 7
 
 
 class Class(Known):
@@ -95,6 +90,11 @@ class Class(Known):
             return descriptor_get(m, raw, owner, None, cls, name)
         if isinstance(meta_raw, types.FunctionType):
             return m.effects.created(Method(m.builder.class_attribute(meta_raw), self))
+        if meta_raw is not MISSING and meta_owner is type and is_data_descriptor(m, meta_raw):
+            value = m.builder.fold(getattr, [cls, name])  # which may have none
+            if self.made_here or m.classes.may_change(cls):
+                raise Unsupported(f"{name} of a class that may change")
+            return m.builder.from_python(value)
         if meta_raw is not MISSING and meta_owner is type:
             return m.effects.created(BoundBuiltin(self, name))
         if meta_raw is not MISSING:
@@ -165,10 +165,7 @@ class Class(Known):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         handler = handler_of(self.value)
         if handler is not None:
-            if self.value.__module__ == "builtins":
-                check_arguments(self.value, args, kwargs)
-            if len(args) + len(kwargs) < _LEAST.get(self.value, 0):
-                raise Unsupported(f"{self.value.__name__}() with too few arguments")
+            args, kwargs = checked_arguments(self.value, args, kwargs)
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 
@@ -200,6 +197,8 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
     cls = cls_var.value
     if issubclass(cls, torch.Tensor):
         raise Unsupported(f"construction of {cls.__name__}")
+    if cls.__flags__ & _NO_INSTANCES:
+        m.builder.fold(cls, [])  # raises
     if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference
         raise Unsupported(f"construction of {cls.__name__}, whose objects do something when they die")
     if getattr(cls, "__abstractmethods__", None):

@@ -35,6 +35,9 @@ class Group(ExceptionObject):
     def has_state_in_c(self) -> bool:
         return False  # all of it is made of the arguments
 
+    def initialise(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
+        """They were looked at as it was made."""
+
     def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
         if name == "message":
             return self.args[0]

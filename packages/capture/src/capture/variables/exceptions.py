@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
 import types
@@ -142,6 +143,11 @@ class ExceptionObject(Object):
         known = {name for name, classes in _DETAILS.items() if issubclass(self.cls, classes)}
         if not kwargs.keys() <= known:
             raise Unsupported(f"{self.cls.__name__} with keyword arguments")
+        base = next(c for c in self.cls.__mro__ if not c.__flags__ & HEAP_TYPE)
+        if not takes_any(base):
+            if not all(map(m.builder.is_constant, args)):
+                raise Unsupported(f"{self.cls.__name__} with arguments that are not constant")
+            m.builder.fold(base, [m.builder.to_python(a) for a in args])  # it looks at them
         self.args = list(args)
         self.details = dict(kwargs)
 
@@ -175,9 +181,13 @@ class ExceptionObject(Object):
         if how is repr and base is not self.cls:
             raise Unsupported("repr of a user's exception")
         try:
-            return Constant(how(base(*[m.builder.to_python(a) for a in self.args])))
+            args = [m.builder.to_python(a) for a in self.args]
         except NotConstant:
             raise Unsupported("text of an exception with arguments that are not constant") from None
+        try:
+            return Constant(how(base(*args)))
+        except TypeError:  # one that was never initialised
+            raise Unsupported(f"text of an {base.__name__} with other than its arguments") from None
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.identity.key(self)
@@ -230,6 +240,17 @@ class ExceptionObject(Object):
 
     def reconstruct_empty(self, e: Emitter) -> None:
         raise CannotReconstruct(self, f"{self!r} contains itself")
+
+
+@functools.cache
+def takes_any(base: type) -> bool:
+    """Whether a built-in class of exceptions takes whatever it is given."""
+    try:
+        for count in range(7):
+            base(*[object() for _ in range(count)])
+    except TypeError:
+        return False
+    return True
 
 
 def _traceback(m: Interpreter, exception: ExceptionObject) -> Variable:

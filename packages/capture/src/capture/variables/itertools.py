@@ -208,7 +208,13 @@ def _chain_from_iterable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
     step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
-    return m.effects.created(Count(start.realize(m), step.realize(m), itertools.count))
+    start, step = start.realize(m), step.realize(m)
+    for each in (start, step):
+        if isinstance(each, Constant):
+            m.builder.fold(itertools.count, [each.value])  # it refuses what is no number
+        elif not any(hasattr(each.python_type(), name) for name in ("__index__", "__int__", "__float__")):
+            m.errors.throw(TypeError, "a number is required")
+    return m.effects.created(Count(start, step, itertools.count))
 
 
 @handles(itertools.repeat)
@@ -287,4 +293,4 @@ def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     initial = kwargs.get("initial")
     if initial is not None and m.builder.is_none(initial):
         initial = None
-    return m.effects.created(Accumulate(m.iteration.iterate(args[0]), function, initial))
+    return m.effects.created(Accumulate(m.iteration.iterate(args[0] if args else kwargs["iterable"]), function, initial))

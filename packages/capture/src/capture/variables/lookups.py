@@ -78,6 +78,11 @@ def made_by_object(cls: type) -> bool:
 _TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
 
 
+def is_callable(m: Interpreter, value: Variable) -> bool:
+    """Whether a value's class has ``__call__``."""
+    return class_lookup(m, value.python_type(), "__call__")[0] is not MISSING
+
+
 def can_iterate(cls: type) -> bool:
     """Whether ``iter()`` takes objects of a class."""
     return hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")

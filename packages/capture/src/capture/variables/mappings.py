@@ -15,7 +15,7 @@ from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Iterator, StopIter, begun
-from .lookups import shown_type
+from .lookups import is_callable, shown_type
 from .operations import BINARY
 from .own_keys import check_kept
 from .placeholders import Lazy
@@ -78,7 +78,13 @@ class Dict(Variable):
         return self.entries
 
     def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable] | None:
-        return {hashed: key for hashed, (key, _) in self.whole(m).items()} if self.cls is dict else None
+        if self.cls is not dict:
+            return None
+        entries = list(self.whole(m).items())
+        kept = {hashed: key for hashed, (key, _) in entries}
+        if len(self.entries) != len(entries):
+            raise Unsupported("a dictionary that is changed by the methods that compare its keys")
+        return kept
 
     def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on how many there are, and look at the keys themselves."""
@@ -516,7 +522,10 @@ def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(collections.defaultdict)
 def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    made = m.effects.created(Dict({}, collections.defaultdict, args[0].realize(m) if args else Constant(None)))
+    factory = args[0].realize(m) if args else Constant(None)
+    if not m.builder.is_none(factory) and not is_callable(m, factory):
+        m.errors.throw(TypeError, "first argument must be callable or None")
+    made = m.effects.created(Dict({}, collections.defaultdict, factory))
     return _fill(m, made, args[1:], kwargs)
 
 

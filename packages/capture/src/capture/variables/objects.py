@@ -233,9 +233,10 @@ class Object(Instance):
             return
         if setter is MISSING and isinstance(class_lookup(m, type(raw), "__delete__")[0], types.FunctionType):
             m.errors.throw(AttributeError, "__set__")
-        if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
+        is_slot = isinstance(raw, types.MemberDescriptorType) and "__slots__" in vars(owner)  # others may be read-only
+        if raw is not MISSING and is_data_descriptor(m, raw) and not is_slot:
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
-        if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
+        if not is_slot and not self.has_dict():
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         self.attrs[name] = value
         m.effects.mutated(self)
@@ -262,7 +263,8 @@ class Object(Instance):
             return
         if deleter is MISSING and isinstance(class_lookup(m, type(raw), "__set__")[0], types.FunctionType):
             m.errors.throw(AttributeError, "__delete__")
-        if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
+        is_slot = isinstance(raw, types.MemberDescriptorType) and "__slots__" in vars(owner)  # others may be read-only
+        if raw is not MISSING and is_data_descriptor(m, raw) and not is_slot:
             raise Unsupported(f"deleting {name!r} through a {type(raw).__name__}")
         if self.instance_attribute(m, name) is None:
             if isinstance(raw, types.MemberDescriptorType):

@@ -409,7 +409,7 @@ def traceback_taken_away(x):
     try:
         raise bare
     except ValueError as error:
-        return x, first, error.__traceback__ is not None, type(error.__context__)
+        return x + 1, first, error.__traceback__ is not None, type(error.__context__)
 
 
 @program
@@ -422,7 +422,7 @@ def traceback_taken_away_breaks(x):
     except ValueError as error:
         bare = error.with_traceback(None)
     time.sleep(0)
-    return x, bare.__traceback__ is None, bare.args, type(bare.__context__)
+    return x + 1, bare.__traceback__ is None, bare.args, type(bare.__context__)
 
 
 @program
@@ -437,4 +437,4 @@ def raised_again_keeps_its_context(x):
     try:
         raise kept
     except ValueError as error:
-        return x, type(error.__context__)
+        return x + 1, type(error.__context__)

@@ -252,7 +252,7 @@ def star_breaks_in_a_clause(x):
         except* ValueError:
             raise SyntaxError(4)
     except ExceptionGroup as error:
-        return x, shape(error), [shape(each.__context__) for each in error.exceptions]
+        return x + 1, shape(error), [shape(each.__context__) for each in error.exceptions]
 
 
 @program
@@ -267,7 +267,7 @@ def star_parts_share_the_traceback(x):
         first, rest = error.exceptions
         same = first.__context__.__traceback__, rest.__traceback__
         traced = orig.__traceback__
-        return x, [traced is each for each in same], [traced == each for each in same], error.__traceback__ == traced
+        return x + 1, [traced is each for each in same], [traced == each for each in same], error.__traceback__ == traced
 
 
 @program
@@ -280,4 +280,4 @@ def star_parts_share_the_traceback_in_breaks(x):
     except* ValueError:
         pass
     time.sleep(0)
-    return x, part.__traceback__ is orig.__traceback__, shape(part)
+    return x + 1, part.__traceback__ is orig.__traceback__, shape(part)

@@ -344,7 +344,7 @@ def keys_replaced_while_iterating_break(x):
             return len(seen), error.args, d
         return len(seen), d
 
-    return over(iter), over(dict.values), over(dict.items)
+    return over(iter), over(dict.values), over(dict.items), x + 1
 
 
 @program
@@ -361,7 +361,7 @@ def other_dict_changes_while_merged(x):
     try:
         {Clearing(): 0, 1: 1}.update(source)
     except RuntimeError as error:
-        return error.args, x
+        return error.args, x + 1
 
 
 class Counting:
@@ -391,7 +391,7 @@ def keys_are_asked_once(x):
         of(lambda d, first, second: d.pop(second, x)),
         of(lambda d, first, second: d.pop(first)),
         of(lambda d, first, second: d.__delitem__(first)),
-        x,
+        x + 1,
     )
 
 
@@ -401,4 +401,4 @@ def ordered_keys_put_last(x):
     d.move_to_end("a")
     d.pop("b")
     d["b"] = x + 1
-    return list(d), d
+    return list(d), d, x + 1

@@ -61,11 +61,11 @@ def _raise(m: Machine, frame: Frame, op: Op) -> None:
             m.errors.throw(RuntimeError, "No active exception to reraise")
         raise SymbolicRaise(handled)
     cause = frame.pop(m) if op.arg == 2 else None
-    exception = m.calls.exception_of([frame.pop(m)])
+    exception = m.calls.exception_of(frame.pop(m), "exceptions must derive from")
     assert isinstance(exception, ExceptionObject)
     exception.origin = m.state.step
     if cause is not None:
-        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
+        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of(cause, "exception causes must derive from")
         exception.suppressed = True
     raise SymbolicRaise(exception)
 
@@ -79,11 +79,12 @@ def _reraise(m: Machine, frame: Frame, op: Op) -> None:
 @operation("BEFORE_WITH")
 def _before_with(m: Machine, frame: Frame, op: Op) -> None:
     manager = frame.pop(m)
-    frame.push(_special(m, manager, "__exit__"))
-    frame.push(m.calls.call_from(frame, _special(m, manager, "__enter__"), [], {}))
+    enter = _special(m, manager, "__enter__")
+    frame.push(_special(m, manager, "__exit__", " (missed __exit__ method)"))
+    frame.push(m.calls.call_from(frame, enter, [], {}))
 
 
-def _special(m: Machine, manager: Variable, name: str) -> Variable:
+def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Variable:
     if manager.manages_context:
         return manager.attribute(m, name)
     if not isinstance(manager, Object):
@@ -92,7 +93,8 @@ def _special(m: Machine, manager: Variable, name: str) -> Variable:
         return manager.attribute(m, name)
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
-        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")
+        words = f"object does not support the context manager protocol{missed}"
+        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} {words}")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)
