@@ -29,8 +29,8 @@ from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
 _AFTER_DELEGATION = (2, 3)
-#: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. The
-#: root frame keeps what was on its stack as the step began.
+#: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. A
+#: frame that is resumable keeps what was on its stack as the step began.
 _OF_NOTHING_ELSE = 4
 
 
@@ -58,10 +58,15 @@ class FunctionCalls:
         m = self._m
         function = function.realize(m)
         caller.passed, caller.passed_in = (), caller.op
-        while (behind := function.calls_through(m, args, kwargs)) is not None:
+        for _ in range(sys.getrecursionlimit()):
+            behind = function.calls_through(m, args, kwargs)
+            if behind is None:
+                break
             caller.passed += function.passed
             function, args, kwargs = behind
             function = function.realize(m)
+        else:
+            raise Unsupported("calls nested too deep to inline")  # an object that is its own __call__
         if isinstance(function, Class):
             return function.call_from(m, caller, args, kwargs)
         if not isinstance(function, Function):
@@ -191,7 +196,7 @@ class FunctionCalls:
 
     def finalize(self, value: Variable) -> None:
         """The program let go of a value, which is the end of a generator that nothing else has."""
-        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - (len(self._m.state.frames) == 1)
+        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - self._m.state.frame.resumable
         if isinstance(value, Suspended) and value in self._suspended and others <= 0:
             self._suspended.remove(value)
             self._end(value)

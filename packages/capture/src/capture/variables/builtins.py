@@ -46,7 +46,7 @@ def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2:
         if not is_callable(m, args[0].realize(m)):
-            m.errors.throw(TypeError, "iter(v, w): v must be callable")
+            m.builder.fold(iter, [None, None])  # raises
         return m.effects.created(CallableIterator(args[0], args[1]))
     return m.iteration.iterate(args[0])
 

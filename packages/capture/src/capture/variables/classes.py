@@ -230,7 +230,8 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, cal
         else:
             result = m.calls.call_from(caller, function, [instance, *args], kwargs, keeping=instance)
         if not m.builder.is_none(result.realize(m)):
-            m.errors.throw(TypeError, "__init__() should return None")
+            given = shown_type(result.realize(m).python_type())
+            m.errors.throw(TypeError, f"__init__() should return None, not {given!r}")
         return
     if owner is object:
         new, _ = class_lookup(m, instance.cls, "__new__")
@@ -290,11 +291,14 @@ class PyModule(Known):
         namespace = self.value.__dict__
         if name in namespace or (id(namespace), name) in m.globals.written:
             return m.globals.read(namespace, name)
-        m.guards.add(Attr(Const(self.value, self.value.__name__), "__dict__"), GuardKind.NO_KEY, name)
+        own_name = namespace.get("__name__")
+        if not isinstance(own_name, str):
+            raise Unsupported("a module without a name")
+        m.guards.add(Attr(Const(self.value, own_name), "__dict__"), GuardKind.NO_KEY, name)
         try:
             real = getattr(self.value, name)
         except AttributeError as error:
-            m.guards.add(Const(self.value, self.value.__name__), GuardKind.NO_ATTR, name)
+            m.guards.add(Const(self.value, own_name), GuardKind.NO_ATTR, name)
             m.errors.throw(AttributeError, str(error))
         return m.builder.wrap(real, known_part(self.value, name))
 

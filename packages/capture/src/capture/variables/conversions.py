@@ -12,6 +12,7 @@ from .constants import Constant
 from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
 from .lookups import shown_type
+from .mappings import Dict, DictView, view_of
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object
@@ -149,7 +150,10 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.effects.created(iterators.ItemIterator(value, size - 1, -1))
     listed = _sequence_of(m, value)
     assert isinstance(listed, Sequence)
-    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items)))))
+    made = reversed(view_of(value.owner, value.kind)) if isinstance(value, DictView) else None
+    made = reversed(value.cls()) if isinstance(value, Dict) else made
+    kind = reversed if made is None else type(made)
+    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items))), kind))
 
 
 # operator's callable objects

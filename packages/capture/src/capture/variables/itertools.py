@@ -189,9 +189,9 @@ def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable
     return list(itertools.product(*[m.iteration.elements(a) for a in args], repeat=repeat))
 
 
-def _tuples_iterator(m: Interpreter, rows: list[tuple[Any, ...]]) -> Variable:
+def _tuples_iterator(m: Interpreter, cls: type, rows: list[tuple[Any, ...]]) -> Variable:
     """An iterator over tuples known at once."""
-    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows])))
+    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows]), cls))
 
 
 @handles(itertools.chain)
@@ -225,7 +225,7 @@ def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(itertools.product)
 def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _tuples_iterator(m, _products(m, args, kwargs))
+    return _tuples_iterator(m, itertools.product, _products(m, args, kwargs))
 
 
 def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
@@ -248,7 +248,7 @@ def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations without a size")
-    return _tuples_iterator(m, _rows(m, itertools.combinations, values, m.operators.index(size)))
+    return _tuples_iterator(m, itertools.combinations, _rows(m, itertools.combinations, values, m.operators.index(size)))
 
 
 @handles(itertools.combinations_with_replacement)
@@ -256,14 +256,14 @@ def _combinations_with_replacement(m: Interpreter, args: Args, kwargs: Kwargs) -
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations_with_replacement without a size")
-    return _tuples_iterator(m, _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)))
+    return _tuples_iterator(m, itertools.combinations_with_replacement, _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)))
 
 
 @handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, given = _sized(args, kwargs)
     size = None if given is None or m.builder.is_none(given) else m.operators.index(given)
-    return _tuples_iterator(m, _rows(m, itertools.permutations, values, size))
+    return _tuples_iterator(m, itertools.permutations, _rows(m, itertools.permutations, values, size))
 
 
 @handles(itertools.pairwise)

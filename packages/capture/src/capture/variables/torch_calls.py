@@ -81,8 +81,10 @@ class BuiltinFunction(Known):
 
     def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``cls.__new__(cls, ...)`` of a class written in C."""
-        cls = looked_up(m, args[0])
         owner = self.value.__self__
+        if not args:
+            raise Unsupported(f"{owner.__name__}.__new__ without a class")
+        cls = looked_up(m, args[0])
         if not isinstance(cls, type):
             raise Unsupported("__new__ of something that is not a class")
         return allocate(m, cls, owner, args[1:], kwargs)

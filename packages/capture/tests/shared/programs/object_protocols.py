@@ -513,3 +513,29 @@ def types_module(x):
         isinstance(n, types.SimpleNamespace),
         "k" in view,
     )
+
+
+class CallsItself:
+    pass
+
+
+CallsItself.__call__ = CallsItself()
+
+
+@program
+def an_object_that_is_its_own_call_breaks(x):
+    try:
+        CallsItself()()
+    except RecursionError:
+        return x + 1
+
+
+@program
+def made_wrongly_breaks(x):
+    seen = []
+    for made in (object.__new__, lambda: super(int), lambda: types.ModuleType.__new__(types.ModuleType).missing):
+        try:
+            seen.append(type(made()))
+        except (TypeError, AttributeError) as error:
+            seen.append(str(error))
+    return seen, x + 1
