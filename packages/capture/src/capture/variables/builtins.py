@@ -103,6 +103,7 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
         return False
     if check is _ABSTRACT_INSTANCE:
         m.guards.note_code_of(check)
+        check_own_class(m, own)
         return _is_abstract_subclass(m, own, cls)
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
         answer = isinstance(value.value, cls)

@@ -21,10 +21,10 @@ from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import checked_arguments, handler_of
 from .iterators import SequenceIterator
-from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
+from .lookups import MISSING, class_lookup, has_entry, is_data_descriptor, shown_type
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
-from .objects import Object, descriptor_get
+from .objects import Object, descriptor_get, reads
 from .payloads import PAYLOADS
 
 METADATA = frozenset(
@@ -80,7 +80,7 @@ class Class(Known):
         if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
-        if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type:
+        if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type and reads(m, meta_raw):
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
         raw, owner = class_lookup(m, cls, name)
         if raw is not MISSING:
@@ -242,6 +242,14 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, cal
     instance.builtin(m, owner, "__init__", args, kwargs)
 
 
+def _check_no_arguments(m: Interpreter, cls: type) -> None:
+    """What ``object.__new__`` says of more than a class: nothing where only ``__init__`` takes them."""
+    if class_lookup(m, cls, "__new__")[1] is not object:
+        m.errors.throw(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+    if class_lookup(m, cls, "__init__")[1] is object:
+        m.errors.throw(TypeError, f"{cls.__name__}() takes no arguments")
+
+
 def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs) -> Variable:
     """A ``__new__`` written in C: of ``object``, of an exception, or of a built-in container."""
     if issubclass(cls, BaseException):
@@ -253,6 +261,8 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     if issubclass(cls, torch.nn.Module):
         return m.effects.created(Module(cls))
     if owner is object:
+        if args or kwargs:
+            _check_no_arguments(m, cls)
         return m.effects.created(Object(cls))
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
@@ -318,7 +328,7 @@ class PyModule(Known):
         return m.builder.wrap(m.builder.fold(getattr, [self.value, name]), known_part(self.value, name))
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        if type(self.value) is not types.ModuleType:
+        if type(self.value) is not types.ModuleType or has_entry(types.ModuleType, name):
             raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
         m.guards.note_type(self.value)
         m.globals.write(self.value.__dict__, name, value)

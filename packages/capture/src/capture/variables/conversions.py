@@ -11,7 +11,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
-from .lookups import shown_type
+from .lookups import has_entry, shown_type
 from .mappings import Dict, DictView, view_of
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
@@ -133,7 +133,7 @@ def _sequence_of(m: Interpreter, value: Variable) -> Variable:
 def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     cls = value.python_type()
-    if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__getitem__") and hasattr(cls, "__len__")):
+    if not has_entry(cls, "__reversed__") and not (has_entry(cls, "__getitem__") and has_entry(cls, "__len__")):
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
     if isinstance(value, Object):
         found = value.special(m, "__reversed__")

@@ -13,6 +13,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
 from .iterators import Computed, Iterator, StopIter
+from .lookups import has_entry
 from .reconstruction import Emitter, method_of
 
 
@@ -212,7 +213,7 @@ def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     for each in (start, step):
         if isinstance(each, Constant):
             m.builder.fold(itertools.count, [each.value])  # it refuses what is no number
-        elif not any(hasattr(each.python_type(), name) for name in ("__index__", "__int__", "__float__")):
+        elif not any(has_entry(each.python_type(), name) for name in ("__index__", "__int__", "__float__")):
             m.errors.throw(TypeError, "a number is required")
     return m.effects.created(Count(start, step, itertools.count))
 

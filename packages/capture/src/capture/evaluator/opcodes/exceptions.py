@@ -13,7 +13,7 @@ from capture.variables.constants import Constant, looked_up
 from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject, Traceback
 from capture.variables.functions import Method
-from capture.variables.lookups import MISSING, class_lookup, shown_type
+from capture.variables.lookups import MISSING, class_lookup, has_entry, shown_type
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.sequences import List, Tuple
 
@@ -88,7 +88,7 @@ def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Vari
     if manager.manages_context:
         return manager.attribute(m, name)
     if not isinstance(manager, Object):
-        if not hasattr(manager.python_type(), "__enter__"):
+        if not has_entry(manager.python_type(), "__enter__"):
             raise Unsupported(f"with statement over {manager!r}")
         return manager.attribute(m, name)
     raw, owner = class_lookup(m, manager.cls, name)
