@@ -106,7 +106,8 @@ class Histories:
         if found is None:
             found = self._of_codes[code] = History(code), IdentityMap()
         own, by_module = found
-        module = next((arg for arg in args if isinstance(arg, torch.nn.Module)), None)
+        # By its real class: asking what it claims to be may run code of the program, and what a weak proxy stands for may be gone.
+        module = next((arg for arg in args if issubclass(type(arg), torch.nn.Module)), None)
         if module is None:
             return own
         kept = by_module.get(module)

@@ -12,10 +12,12 @@ from capture.errors import Unsupported
 from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.classes import Class
-from capture.variables.constants import Known
+from capture.variables.constants import Constant, Known
+from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Function
 from capture.variables.generators import SUSPENDS, Suspended, suspended
 from capture.variables.handlers import Wrapper, handler_of
+from capture.variables.lookups import shown_type
 from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
 from symshapes import is_generated, override_questions
@@ -27,8 +29,8 @@ from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
 _AFTER_DELEGATION = (2, 3)
-#: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. The
-#: root frame keeps what was on its stack as the step began.
+#: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. A
+#: frame that is resumable keeps what was on its stack as the step began.
 _OF_NOTHING_ELSE = 4
 
 
@@ -56,10 +58,15 @@ class FunctionCalls:
         m = self._m
         function = function.realize(m)
         caller.passed, caller.passed_in = (), caller.op
-        while (behind := function.calls_through(m, args, kwargs)) is not None:
+        for _ in range(sys.getrecursionlimit()):
+            behind = function.calls_through(m, args, kwargs)
+            if behind is None:
+                break
             caller.passed += function.passed
             function, args, kwargs = behind
             function = function.realize(m)
+        else:
+            raise Unsupported("calls nested too deep to inline")  # an object that is its own __call__
         if isinstance(function, Class):
             return function.call_from(m, caller, args, kwargs)
         if not isinstance(function, Function):
@@ -162,6 +169,7 @@ class FunctionCalls:
         slots.append(frame.handled)
         try:
             if error is not None:
+                self._chain(frame, error.exception)
                 resume_with_error(m, frame, error)
             elif sent is not None:
                 frame.push(sent)
@@ -169,6 +177,11 @@ class FunctionCalls:
         finally:
             frame.handled = slots.pop()
         return signal == YIELD, frame.result
+
+    def _chain(self, frame: Frame, thrown: Variable) -> None:
+        """What was raised elsewhere has for its context what is being handled where it is thrown."""
+        if frame.handled is not None and isinstance(thrown, ExceptionObject):
+            thrown.context = self._errors.handling(thrown) or thrown.context
 
     def unseen_ends(self, handed_out: Container[int]) -> Iterator[Suspended]:
         """What the program began and left, by identity not among what it hands out, and would notice the end of."""
@@ -183,7 +196,7 @@ class FunctionCalls:
 
     def finalize(self, value: Variable) -> None:
         """The program let go of a value, which is the end of a generator that nothing else has."""
-        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - (len(self._m.state.frames) == 1)
+        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - self._m.state.frame.resumable
         if isinstance(value, Suspended) and value in self._suspended and others <= 0:
             self._suspended.remove(value)
             self._end(value)
@@ -213,24 +226,47 @@ class FunctionCalls:
         frame.push(value)
         frame.ip = frame.program.ops[back.target].target
 
-    def exception_of(self, args: Args) -> Variable:
-        """The exception object that ``raise X`` or ``throw(X)`` means."""
+    def exception_of(self, what: Variable, refusal: str) -> Variable:
+        """The exception object that ``raise X`` means; ``refusal`` begins what is said of anything else."""
         m = self._m
-        what = args[0].realize(m)
+        what = what.realize(m)
         if isinstance(what, Known) and isinstance(what.value, type) and issubclass(what.value, BaseException):
-            what = self._instance(what, args[1].realize(m) if len(args) > 1 else None)
+            return self._instance(what, None)
         if not issubclass(what.python_type(), BaseException):
-            m.errors.throw(TypeError, "exceptions must derive from BaseException")
+            m.errors.throw(TypeError, f"{refusal} BaseException")
+        return what
+
+    def thrown(self, args: Args) -> Variable:
+        """The exception object that ``throw(X)`` means, or ``throw(class, value, traceback)``."""
+        m = self._m
+        if len(args) > 1 and sys.version_info >= (3, 12):
+            raise Unsupported("throw() with more than an exception, which warns")
+        what, value, traceback = (*args, Constant(None), Constant(None))[:3]
+        what, value, traceback = what.realize(m), value.realize(m), traceback.realize(m)
+        if not m.builder.is_none(traceback) and not issubclass(traceback.python_type(), types.TracebackType):
+            m.errors.throw(TypeError, "throw() third argument must be a traceback object")
+        if isinstance(what, Known) and isinstance(what.value, type) and issubclass(what.value, BaseException):
+            return self._instance(what, value)
+        if not issubclass(what.python_type(), BaseException):
+            words = "exceptions must be classes or instances deriving from BaseException, not "
+            m.errors.throw(TypeError, words + shown_type(what.python_type()))
+        if not m.builder.is_none(value):
+            m.errors.throw(TypeError, "instance exception may not have a separate value")
         return what
 
     def _instance(self, cls: Known, given: Variable | None) -> Variable:
-        """``throw(cls, given)``: an exception of the class is that one, a tuple holds arguments, None says that there are none."""
+        """An exception of a class: ``given`` is that one, a tuple holds arguments, None says that there are none."""
         m = self._m
         if given is not None and issubclass(given.python_type(), cls.value):
             return given
         if isinstance(given, Tuple):
-            return self.call(cls, list(given.items), {}).realize(m)
-        return self.call(cls, [] if given is None or m.builder.is_none(given) else [given], {}).realize(m)
+            args = list(given.items)
+        else:
+            args = [] if given is None or m.builder.is_none(given) else [given]
+        made = self.call(cls, args, {}).realize(m)
+        if not issubclass(made.python_type(), BaseException):
+            raise Unsupported("a class of exceptions that makes something else")
+        return made
 
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""

@@ -15,7 +15,7 @@ from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant,
 from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
-from capture.variables.lookups import class_lookup, shown_type
+from capture.variables.lookups import class_lookup, has_entry, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
@@ -146,7 +146,7 @@ def _by_methods(
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         raise Unsupported(f"{left!r} with {right!r}: {name}")
     left_type, right_type = left.python_type(), right.python_type()
-    if any(hasattr(cls, "__getitem__") for cls in (left_type, right_type)):
+    if any(has_entry(cls, "__getitem__") for cls in (left_type, right_type)):
         raise Unsupported(f"{left!r} {written} {right!r}, whose error message is the sequence's own")
     shown = "** or pow()" if written == "**" else written
     m.errors.throw(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from capture.errors import Unsupported
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import Constant
+from capture.variables.lookups import has_entry
 from capture.variables.sequences import Tuple
 
 _CONVERSION = re.compile(
@@ -51,7 +52,7 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
     if "*" in text:
         raise Unsupported("a width among the values of a format")
     made = _CONVERSION.sub(written, text)
-    if not by_key and next(values, None) is not None and (is_tuple or not hasattr(given.python_type(), "__getitem__")):
+    if not by_key and next(values, None) is not None and (is_tuple or not has_entry(given.python_type(), "__getitem__")):
         raise Unsupported("a format with too many values")
     return made
 

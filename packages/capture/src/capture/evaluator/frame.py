@@ -253,14 +253,22 @@ def _pass(m: Evaluation, frame: Frame, exception: ExceptionObject) -> None:
     if op.name == "RAISE_VARARGS":
         if op.arg == 0:
             return
-        exception.context = m.errors.handling(exception)
-    elif not exception.way:
+        exception.context = _context(m, exception)
+    elif not exception.way and not exception.bare:
         exception.context = m.errors.handling(exception)
     if frame.passed_in is op:
         for code, which in reversed(frame.passed):
             calls = [i for i, each in enumerate(program_of(code).ops) if each.name == "CALL_FUNCTION_EX"]
             exception.way.append((code, calls[which]))
     exception.way.append((frame.code, group_end(frame.program.instructions, op.index)))
+
+
+def _context(m: Evaluation, exception: ExceptionObject) -> Variable | None:
+    """What is being handled where one is raised, which it keeps for its context; it has the old one where nothing is."""
+    found = m.errors.handling(exception)
+    if found is None and exception.context is not None and m.errors.handled is None and m.errors.current_outside(m):
+        raise Unsupported("the exception that a caller is handling")
+    return found or exception.context
 
 
 def resume_with_error(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:

@@ -10,7 +10,7 @@ from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.generators import stopped
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, StopIter, UserIterator
-from capture.variables.lookups import class_lookup, shown_type
+from capture.variables.lookups import class_lookup, has_entry, shown_type
 from capture.variables.mapping_proxies import MappingProxy
 from capture.variables.mappings import Dict, DictView
 from capture.variables.objects import Object
@@ -34,7 +34,7 @@ class LanguageIteration:
         m = self._m
         found = m.calls.call(method, [], {}).realize(m)
         given = found.python_type()
-        if not hasattr(given, "__next__"):
+        if not has_entry(given, "__next__"):
             m.errors.throw(TypeError, f"iter() returned non-iterator of type {shown_type(given)!r}")
         return m.effects.created(UserIterator(found)) if isinstance(found, Object) else found
 

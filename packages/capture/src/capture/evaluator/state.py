@@ -29,6 +29,8 @@ class EvaluationState:
         self.suspended: tuple[Frame, ...] = ()
         self.break_at: int | None = None
         self.instructions = 0
+        #: Counts the frames that began or went on.
+        self.entered = 0
         self.last_line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
@@ -50,6 +52,12 @@ class EvaluationState:
         if len(self.frames) > _MAX_DEPTH or _native.frames_left() < _ROOM:
             raise Unsupported("calls nested too deep to inline")
         self.frames.append(frame)
+        self.entered += 1
+
+    @property
+    def moment(self) -> tuple[int, int, int]:
+        """What differs for any two operations of the program."""
+        return self.entered, self.instructions, self.frames[-1].ip
 
     def leave(self, frame: Frame) -> None:
         """It ends, or is suspended."""

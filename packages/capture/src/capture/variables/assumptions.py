@@ -32,6 +32,10 @@ class State(Protocol):
     step: int
 
     @property
+    def moment(self) -> Any:
+        """What differs for any two operations of the program."""
+
+    @property
     def frame(self) -> Any:
         """The innermost frame."""
 

@@ -380,8 +380,11 @@ class Calls(Protocol):
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
 
-    def exception_of(self, args: Args) -> Variable:
-        """The exception object that ``raise X`` or ``throw(X)`` means."""
+    def exception_of(self, what: Variable, refusal: str) -> Variable:
+        """The exception object that ``raise X`` means; ``refusal`` begins what is said of anything else."""
+
+    def thrown(self, args: Args) -> Variable:
+        """The exception object that ``throw(X)`` means, or ``throw(class, value, traceback)``."""
 
 
 class Operators(Protocol):

@@ -24,7 +24,7 @@ from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
 from .identities import Identity
 from .iterators import CallableIterator, StopIter
-from .lookups import C_METHODS, MISSING, can_iterate, check_own_class, class_lookup, shown_type
+from .lookups import C_METHODS, MISSING, can_iterate, check_own_class, class_lookup, is_callable, shown_type
 from .mappings import Dict
 from .modules import Module
 from .numbers import Symbolic, is_number, total
@@ -45,6 +45,8 @@ def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(iter)
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2:
+        if not is_callable(m, args[0].realize(m)):
+            m.builder.fold(iter, [None, None])  # raises
         return m.effects.created(CallableIterator(args[0], args[1]))
     return m.iteration.iterate(args[0])
 
@@ -101,6 +103,7 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
         return False
     if check is _ABSTRACT_INSTANCE:
         m.guards.note_code_of(check)
+        check_own_class(m, own)
         return _is_abstract_subclass(m, own, cls)
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
         answer = isinstance(value.value, cls)
@@ -163,7 +166,7 @@ def _is_subclass(m: Interpreter, own: type, cls: type) -> bool:
 @handles(hasattr)
 def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
-        args[0].realize(m).attribute(m, m.builder.to_python(args[1])).realize(m)
+        args[0].realize(m).attribute(m, attribute_name(m, args[1])).realize(m)
     except SymbolicRaise as raised:
         if issubclass(raised.exception.python_type(), AttributeError):
             return Constant(False)
@@ -171,10 +174,18 @@ def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(True)
 
 
+def attribute_name(m: Interpreter, value: Variable) -> str:
+    """The name that an attribute is asked for by; raises ``TypeError`` in the program for anything but a text."""
+    name: str = m.builder.to_python(value)
+    if not isinstance(name, str):
+        m.builder.fold(getattr, [None, name])
+    return name
+
+
 @handles(getattr)
 def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
-        return args[0].realize(m).attribute(m, m.builder.to_python(args[1])).realize(m)
+        return args[0].realize(m).attribute(m, attribute_name(m, args[1])).realize(m)
     except SymbolicRaise as raised:
         if len(args) > 2 and issubclass(raised.exception.python_type(), AttributeError):
             return args[2]
@@ -183,13 +194,13 @@ def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(setattr)
 def _setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    args[0].realize(m).set_attribute(m, m.builder.to_python(args[1]), args[2])
+    args[0].realize(m).set_attribute(m, attribute_name(m, args[1]), args[2])
     return Constant(None)
 
 
 @handles(delattr)
 def _delattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    args[0].realize(m).delete_attribute(m, m.builder.to_python(args[1]))
+    args[0].realize(m).delete_attribute(m, attribute_name(m, args[1]))
     return Constant(None)
 
 
@@ -289,6 +300,8 @@ def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
     values = [v.realize(m) for v in (start, *m.iteration.elements(args[0]))]
+    if issubclass(values[0].python_type(), str | bytes | bytearray):
+        m.builder.fold(sum, [[], values[0].python_type()()])  # which it refuses
     if any(v.python_type() is float for v in values):
         # CPython adds floats its own way: 3.12 and later carry what rounding loses.
         if all(is_number(v) for v in values):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import types
 import weakref
 from typing import Any
@@ -20,12 +19,12 @@ from .constants import BoundBuiltin, Constant, Known
 from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import check_arguments, handler_of
+from .handlers import checked_arguments, handler_of
 from .iterators import SequenceIterator
-from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
+from .lookups import MISSING, class_lookup, has_entry, is_data_descriptor, shown_type
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
-from .objects import Object, descriptor_get
+from .objects import Object, descriptor_get, reads
 from .payloads import PAYLOADS
 
 METADATA = frozenset(
@@ -33,12 +32,8 @@ METADATA = frozenset(
 )
 
 
-#: Arguments that some of the iterators need.
-_LEAST: dict[Any, int] = {
-    **dict.fromkeys((enumerate, itertools.accumulate, itertools.cycle, itertools.groupby, itertools.pairwise, itertools.repeat), 1),
-    **dict.fromkeys((map, filter, itertools.compress, itertools.dropwhile, itertools.filterfalse, itertools.islice, itertools.starmap), 2),
-    itertools.takewhile: 2,
-}  # fmt: skip
+#: The flag of classes that give no instances when they are called.
+_NO_INSTANCES = 1 << 7
 
 
 class Class(Known):
@@ -85,7 +80,7 @@ class Class(Known):
         if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
-        if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type:
+        if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type and reads(m, meta_raw):
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
         raw, owner = class_lookup(m, cls, name)
         if raw is not MISSING:
@@ -95,6 +90,11 @@ class Class(Known):
             return descriptor_get(m, raw, owner, None, cls, name)
         if isinstance(meta_raw, types.FunctionType):
             return m.effects.created(Method(m.builder.class_attribute(meta_raw), self))
+        if meta_raw is not MISSING and meta_owner is type and is_data_descriptor(m, meta_raw):
+            value = m.builder.fold(getattr, [cls, name])  # which may have none
+            if self.made_here or m.classes.may_change(cls):
+                raise Unsupported(f"{name} of a class that may change")
+            return m.builder.from_python(value)
         if meta_raw is not MISSING and meta_owner is type:
             return m.effects.created(BoundBuiltin(self, name))
         if meta_raw is not MISSING:
@@ -165,10 +165,7 @@ class Class(Known):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         handler = handler_of(self.value)
         if handler is not None:
-            if self.value.__module__ == "builtins":
-                check_arguments(self.value, args, kwargs)
-            if len(args) + len(kwargs) < _LEAST.get(self.value, 0):
-                raise Unsupported(f"{self.value.__name__}() with too few arguments")
+            args, kwargs = checked_arguments(self.value, args, kwargs)
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 
@@ -200,6 +197,8 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
     cls = cls_var.value
     if issubclass(cls, torch.Tensor):
         raise Unsupported(f"construction of {cls.__name__}")
+    if cls.__flags__ & _NO_INSTANCES:
+        m.builder.fold(cls, [])  # raises
     if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference
         raise Unsupported(f"construction of {cls.__name__}, whose objects do something when they die")
     if getattr(cls, "__abstractmethods__", None):
@@ -231,7 +230,8 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, cal
         else:
             result = m.calls.call_from(caller, function, [instance, *args], kwargs, keeping=instance)
         if not m.builder.is_none(result.realize(m)):
-            m.errors.throw(TypeError, "__init__() should return None")
+            given = shown_type(result.realize(m).python_type())
+            m.errors.throw(TypeError, f"__init__() should return None, not {given!r}")
         return
     if owner is object:
         new, _ = class_lookup(m, instance.cls, "__new__")
@@ -240,6 +240,14 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, cal
             m.errors.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
         return
     instance.builtin(m, owner, "__init__", args, kwargs)
+
+
+def _check_no_arguments(m: Interpreter, cls: type) -> None:
+    """What ``object.__new__`` says of more than a class: nothing where only ``__init__`` takes them."""
+    if class_lookup(m, cls, "__new__")[1] is not object:
+        m.errors.throw(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+    if class_lookup(m, cls, "__init__")[1] is object:
+        m.errors.throw(TypeError, f"{cls.__name__}() takes no arguments")
 
 
 def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs) -> Variable:
@@ -253,6 +261,8 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     if issubclass(cls, torch.nn.Module):
         return m.effects.created(Module(cls))
     if owner is object:
+        if args or kwargs:
+            _check_no_arguments(m, cls)
         return m.effects.created(Object(cls))
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
@@ -293,11 +303,14 @@ class PyModule(Known):
             found = m.globals.read(namespace, name)
             m.effects.later.named(m, namespace, name, found)
             return found
-        m.guards.add(Attr(Const(self.value, self.value.__name__), "__dict__"), GuardKind.NO_KEY, name)
+        own_name = namespace.get("__name__")
+        if not isinstance(own_name, str):
+            raise Unsupported("a module without a name")
+        m.guards.add(Attr(Const(self.value, own_name), "__dict__"), GuardKind.NO_KEY, name)
         try:
             real = getattr(self.value, name)
         except AttributeError as error:
-            m.guards.add(Const(self.value, self.value.__name__), GuardKind.NO_ATTR, name)
+            m.guards.add(Const(self.value, own_name), GuardKind.NO_ATTR, name)
             m.errors.throw(AttributeError, str(error))
         return m.builder.wrap(real, known_part(self.value, name))
 
@@ -319,6 +332,8 @@ class PyModule(Known):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         cls = type(self.value)
+        if has_entry(types.ModuleType, name):
+            raise Unsupported(f"setting attribute {name!r} of a {cls.__name__}")
         m.guards.note_type(self.value)
         if cls is not types.ModuleType:
             if class_lookup(m, cls, "__setattr__")[1] not in types.ModuleType.__mro__:

@@ -11,7 +11,8 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
-from .lookups import shown_type
+from .lookups import has_entry, shown_type
+from .mappings import Dict, DictView, view_of
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object
@@ -132,7 +133,7 @@ def _sequence_of(m: Interpreter, value: Variable) -> Variable:
 def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     cls = value.python_type()
-    if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__getitem__") and hasattr(cls, "__len__")):
+    if not has_entry(cls, "__reversed__") and not (has_entry(cls, "__getitem__") and has_entry(cls, "__len__")):
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
     if isinstance(value, Object):
         found = value.special(m, "__reversed__")
@@ -149,7 +150,10 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.effects.created(iterators.ItemIterator(value, size - 1, -1))
     listed = _sequence_of(m, value)
     assert isinstance(listed, Sequence)
-    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items)))))
+    made = reversed(view_of(value.owner, value.kind)) if isinstance(value, DictView) else None
+    made = reversed(value.cls()) if isinstance(value, Dict) else made
+    kind = reversed if made is None else type(made)
+    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items))), kind))
 
 
 # operator's callable objects

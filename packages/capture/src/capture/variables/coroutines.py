@@ -70,7 +70,7 @@ class Step(Iterator):
         if name == "send":
             return m.iteration.stop_as_exception(lambda: self.send(m, args[0].realize(m)))
         if name == "throw":
-            error = m.calls.exception_of([a.realize(m) for a in args])
+            error = m.calls.thrown(args)
             return m.iteration.stop_as_exception(lambda: self.throw(m, SymbolicRaise(error)))
         return super().method(m, name, args, kwargs)
 
@@ -119,7 +119,7 @@ class AsyncGenerator(Suspended):
         if name in ("__anext__", "asend"):
             return m.effects.created(Sending(self, args[0] if args else Constant(None)))
         if name == "athrow":
-            error = m.calls.exception_of([a.realize(m) for a in args])
+            error = m.calls.thrown(args)
             return m.effects.created(Throwing(self, SymbolicRaise(error), closes=False))
         if name == "aclose":
             error = m.errors.make_exception(GeneratorExit, [])

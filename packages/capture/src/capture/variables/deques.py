@@ -271,6 +271,6 @@ def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     made: Deque = m.effects.created(
         Deque([], None if limit is None or m.builder.is_none(limit) else m.operators.index(limit))
     )
-    if args:
-        made.py_extend(m, args[0])
+    if args or "iterable" in kwargs:
+        made.py_extend(m, args[0] if args else kwargs["iterable"])
     return made

@@ -35,6 +35,9 @@ class Group(ExceptionObject):
     def has_state_in_c(self) -> bool:
         return False  # all of it is made of the arguments
 
+    def initialise(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
+        """They were looked at as it was made."""
+
     def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
         if name == "message":
             return self.args[0]
@@ -137,6 +140,9 @@ def _subset(m: Interpreter, whole: Group, parts: list[ExceptionObject]) -> Group
         raise Unsupported("a part of an exception group with notes")
     made = _group(m, whole.args[0], parts)
     made.origin, made.way = whole.origin, None if whole.way is None else list(whole.way)
+    if whole.way:
+        whole.traceback()
+        made.tracebacks = dict(whole.tracebacks)
     made.context, made.context_is_set = whole.context, whole.context_is_set
     made.cause, made.suppressed = whole.cause, True
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
 import types
@@ -44,6 +45,14 @@ class Traceback(Variable):
     def truth(self, m: Interpreter) -> bool:
         return True
 
+    def hash_key(self, m: Interpreter) -> Hashable:
+        return m.identity.key(self)
+
+    def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol not in ("==", "!="):
+            return None
+        return Constant(m.operators.is_(self, other) == (symbol == "=="))
+
 
 @handles(traceback.clear_frames)
 def _clear_frames(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -63,6 +72,10 @@ class ExceptionObject(Object):
         self.cause: Variable = Constant(None)
         #: The operations that it passed since it was raised, innermost first, by code and index; None: its traceback is another.
         self.way: list[tuple[types.CodeType, int]] | None = []
+        #: The tracebacks that it was seen to have, by how many operations it had passed.
+        self.tracebacks: dict[int, Traceback] = {}
+        #: Whether its traceback was taken away after it was raised.
+        self.bare = False
         #: What was being handled where it was raised; None: what was where the captured frame began.
         self.context: Any = None
         self.context_is_set = False
@@ -71,6 +84,12 @@ class ExceptionObject(Object):
         self.thrown = False
         #: What ``AttributeError``, ``NameError`` and ``ImportError`` were told by keyword.
         self.details: Kwargs = {}
+
+    def traceback(self) -> Traceback:
+        """The traceback that it has now: one object for as long as it is not raised on."""
+        if self.way is None:
+            return Traceback(self)
+        return self.tracebacks.setdefault(len(self.way), Traceback(self))
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         if name in self.attrs:
@@ -110,7 +129,6 @@ class ExceptionObject(Object):
             return Constant(None)
         if name == "with_traceback":
             _set_traceback(m, self, args[0].realize(m))
-            self.way = None
             return self
         if name == "add_note":
             return self.add_note(m, args[0].realize(m))
@@ -125,6 +143,11 @@ class ExceptionObject(Object):
         known = {name for name, classes in _DETAILS.items() if issubclass(self.cls, classes)}
         if not kwargs.keys() <= known:
             raise Unsupported(f"{self.cls.__name__} with keyword arguments")
+        base = next(c for c in self.cls.__mro__ if not c.__flags__ & HEAP_TYPE)
+        if not takes_any(base):
+            if not all(map(m.builder.is_constant, args)):
+                raise Unsupported(f"{self.cls.__name__} with arguments that are not constant")
+            m.builder.fold(base, [m.builder.to_python(a) for a in args])  # it looks at them
         self.args = list(args)
         self.details = dict(kwargs)
 
@@ -158,22 +181,34 @@ class ExceptionObject(Object):
         if how is repr and base is not self.cls:
             raise Unsupported("repr of a user's exception")
         try:
-            return Constant(how(base(*[m.builder.to_python(a) for a in self.args])))
+            args = [m.builder.to_python(a) for a in self.args]
         except NotConstant:
             raise Unsupported("text of an exception with arguments that are not constant") from None
+        try:
+            return Constant(how(base(*args)))
+        except TypeError:  # one that was never initialised
+            raise Unsupported(f"text of an {base.__name__} with other than its arguments") from None
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.identity.key(self)
 
     def made_of(self) -> Iterable[Variable]:
-        if self.origin >= 0 and not self.way:
+        if self.origin >= 0 and not self.way and not self.bare:
             raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
         if self.has_state_in_c:
             raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
-        if self.context_is_set or (self.context is not None and not self.way):
+        if self.context_is_set or (self.context is not None and not self.way and not self.bare):
             raise CannotReconstruct(self, "an exception with a context that it was given")
-        context = [] if self.context is None else [self.context]
+        context: list[Variable] = [] if self.context is None else [self.context]
+        if self._has_of_another:
+            context.append(self.traceback())
         return [*self.args, self.cause, *(x for x in self.attrs.values() if x is not None), *context]
+
+    @property
+    def _has_of_another(self) -> bool:
+        """Whether its traceback is one that another has as well."""
+        found = self.tracebacks.get(len(self.way)) if self.way else None
+        return found is not None and found.exception is not self
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.push_callable(build.load_const(self.cls.__new__)), build.load_const(self.cls))
@@ -190,7 +225,13 @@ class ExceptionObject(Object):
             )
         if self.attrs:
             self.fill(e)
-        if self.way:
+        if self._has_of_another or (self.bare and not self.way):
+            for name, part in (("__context__", self.context), ("__traceback__", self.tracebacks.get(len(self.way or ())))):
+                if part is not None:
+                    e.emit(build.copy(1))
+                    e.load(part)
+                    e.emit(build.swap(2), build.store_attr(name))
+        elif self.way:
             name = e.temp()
             e.emit(build.store_fast(name), build.push_callable(build.load_const(raised)), build.load_fast(name))
             e.emit(build.load_const(raiser(tuple(self.way))))
@@ -201,8 +242,20 @@ class ExceptionObject(Object):
         raise CannotReconstruct(self, f"{self!r} contains itself")
 
 
+@functools.cache
+def takes_any(base: type) -> bool:
+    """Whether a built-in class of exceptions takes whatever it is given."""
+    try:
+        for count in range(7):
+            base(*[object() for _ in range(count)])
+    except TypeError:
+        return False
+    return True
+
+
 def _traceback(m: Interpreter, exception: ExceptionObject) -> Variable:
-    return Constant(None) if exception.origin < 0 else Traceback(exception)
+    none = exception.origin < 0 or (exception.bare and not exception.way)
+    return Constant(None) if none else exception.traceback()
 
 
 #: What the interpreter keeps in every exception, by attribute.
@@ -242,8 +295,13 @@ def _set_traceback(m: Interpreter, exception: ExceptionObject, value: Variable) 
     if isinstance(value, Traceback) and value.exception is exception:
         exception.way = None
         return  # it has it already, and more of it by now
-    if exception.origin >= 0 or isinstance(value, Traceback):
+    if isinstance(value, Traceback) or exception.way is None:
         raise Unsupported("a traceback given to an exception")
+    if exception.origin >= 0:
+        if exception.context is None and not exception.context_is_set and m.errors.current_outside(m):
+            raise Unsupported("the exception that a caller is handling")
+        exception.way, exception.bare = [], True
+        exception.tracebacks = {}
 
 
 def _set_suppressed(m: Interpreter, exception: ExceptionObject, value: Variable) -> None:
@@ -279,7 +337,7 @@ def _exc_info(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.builder.new_tuple([Constant(None)] * 3)
     if not isinstance(handled, ExceptionObject):
         raise Unsupported("the traceback of an exception from outside")
-    return m.builder.new_tuple([m.builder.known(handled.python_type()), handled, Traceback(handled)])
+    return m.builder.new_tuple([m.builder.known(handled.python_type()), handled, handled.traceback()])
 
 
 @builds_where(lambda cls: issubclass(cls, BaseException))

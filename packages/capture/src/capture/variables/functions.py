@@ -351,7 +351,10 @@ class Method(Variable):
         return True
 
     def as_python(self, m: Interpreter) -> Any:
-        return types.MethodType(m.builder.to_python(self.function), m.builder.to_python(self.owner))
+        function, owner = m.builder.to_python(self.function), m.builder.to_python(self.owner)
+        if not callable(function):  # as that of a class method of something else may be
+            raise NotConstant(self)
+        return types.MethodType(function, owner)
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return ("method", self.function.hash_key(m), self.owner.hash_key(m))

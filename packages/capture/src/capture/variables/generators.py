@@ -153,7 +153,7 @@ class Suspended(Iterator):
             self.close(m)
             return Constant(None)
         if name == "throw":
-            error = m.calls.exception_of([a.realize(m) for a in args])
+            error = m.calls.thrown(args)
             m.effects.activity += 1
             return m.iteration.stop_as_exception(lambda: self.throw(m, SymbolicRaise(error)))
         return super().method(m, name, args, kwargs)

@@ -10,9 +10,12 @@ In: a class, a function or method written in C, or a Python function. Out: what 
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import inspect
+import itertools
+import operator
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -158,20 +161,22 @@ def _place(function: types.FunctionType, module: str) -> str:
     return f"{module}.{function.__code__.co_qualname}"
 
 
-def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
-    """Raise ``Unsupported`` with Python's message where a callable does not take these arguments."""
+def checked_arguments(function: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The arguments, with those by position that may be; raises ``Unsupported`` with Python's message where a callable does not take them."""
     signature = _signature(function)
     if signature is None:
         least, most, names = _COUNTS.get(_key(function), (0, float("inf"), None))
         if not least <= len(args) <= most or (names is not None and not kwargs.keys() <= names):
             raise Unsupported(f"{label(function)} with {len(args)} arguments and {sorted(kwargs)}")
-        return
+        return args, kwargs
     least, most = signature[1:]
-    if kwargs or not least <= len(args) <= most:
-        try:
-            signature[0].bind(*args, **kwargs)
-        except TypeError as error:
-            raise Unsupported(f"{label(function)}: {error}") from None
+    if not kwargs and least <= len(args) <= most:
+        return args, kwargs
+    try:
+        bound = signature[0].bind(*args, **kwargs)
+    except TypeError as error:
+        raise Unsupported(f"{label(function)}: {error}") from None
+    return list(bound.args), bound.kwargs
 
 
 #: Built-ins that tell no signature: how many positional arguments they take, and which names.
@@ -183,7 +188,11 @@ _COUNTS: dict[Any, tuple[int, float, frozenset[str] | None]] = {
         (type, 1, 3, ""), (super, 0, 2, ""), (min, 1, inf, "key default"), (max, 1, inf, "key default"), (bool, 0, 1, ""),
         (reversed, 1, 1, ""), (enumerate, 1, 2, "start"), (list, 0, 1, ""), (tuple, 0, 1, ""), (str, 0, 3, "object encoding errors"),
         (int, 0, 2, "base"), (float, 0, 1, ""), (complex, 0, 2, "real imag"), (bytes, 0, 3, "source encoding errors"),
-        (functools.reduce, 2, 3, ""), (dict, 0, 1, None),
+        (functools.reduce, 2, 3, ""), (dict, 0, 1, None), (functools.partial, 1, inf, None), (functools.cmp_to_key, 1, 1, ""),
+        (itertools.chain, 0, inf, ""), (itertools.islice, 2, 4, ""), (itertools.product, 0, inf, "repeat"),
+        (itertools.repeat, 1, 2, "times"), (itertools.zip_longest, 0, inf, "fillvalue"),
+        (collections.deque, 0, 2, "iterable maxlen"), (collections.defaultdict, 0, 2, None),
+        (operator.attrgetter, 1, inf, ""), (operator.itemgetter, 1, inf, ""), (operator.methodcaller, 1, inf, None),
     )
 }  # fmt: skip
 

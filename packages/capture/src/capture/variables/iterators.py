@@ -75,6 +75,7 @@ class SequenceIterator(Iterator):
     def __init__(self, sequence: Variable) -> None:
         self.sequence = sequence
         self.position = 0
+        self.cls = type(iter(sequence.base()))  # type: ignore[attr-defined]
 
     def next(self, m: Interpreter) -> Variable:
         items: list[Variable] = self.sequence.items  # type: ignore[attr-defined]
@@ -99,6 +100,10 @@ class SequenceIterator(Iterator):
 class Computed(SequenceIterator):
     """Of ``itertools``: the items are computed when it is made, so that it cannot be handed out as what it is."""
 
+    def __init__(self, sequence: Variable, cls: type) -> None:
+        super().__init__(sequence)
+        self.cls = cls
+
     def made_of(self) -> Iterable[Variable]:
         return Iterator.made_of(self)
 
@@ -106,10 +111,9 @@ class Computed(SequenceIterator):
 class ReversedIterator(SequenceIterator):
     """``reversed(list or tuple)``."""
 
-    cls: type = type(reversed([]))
-
     def __init__(self, sequence: Variable) -> None:
         super().__init__(sequence)
+        self.cls = type(reversed(sequence.base()))  # type: ignore[attr-defined]
         self.position = len(sequence.items) - 1  # type: ignore[attr-defined]
 
     def next(self, m: Interpreter) -> Variable:

@@ -13,6 +13,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
 from .iterators import Computed, Iterator, StopIter
+from .lookups import has_entry
 from .reconstruction import Emitter, method_of
 
 
@@ -189,9 +190,9 @@ def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable
     return list(itertools.product(*[m.iteration.elements(a) for a in args], repeat=repeat))
 
 
-def _tuples_iterator(m: Interpreter, rows: list[tuple[Any, ...]]) -> Variable:
+def _tuples_iterator(m: Interpreter, cls: type, rows: list[tuple[Any, ...]]) -> Variable:
     """An iterator over tuples known at once."""
-    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows])))
+    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows]), cls))
 
 
 @handles(itertools.chain)
@@ -208,7 +209,13 @@ def _chain_from_iterable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
     step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
-    return m.effects.created(Count(start.realize(m), step.realize(m), itertools.count))
+    start, step = start.realize(m), step.realize(m)
+    for each in (start, step):
+        if isinstance(each, Constant):
+            m.builder.fold(itertools.count, [each.value])  # it refuses what is no number
+        elif not any(has_entry(each.python_type(), name) for name in ("__index__", "__int__", "__float__")):
+            m.errors.throw(TypeError, "a number is required")
+    return m.effects.created(Count(start, step, itertools.count))
 
 
 @handles(itertools.repeat)
@@ -219,7 +226,7 @@ def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(itertools.product)
 def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _tuples_iterator(m, _products(m, args, kwargs))
+    return _tuples_iterator(m, itertools.product, _products(m, args, kwargs))
 
 
 def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
@@ -242,7 +249,7 @@ def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations without a size")
-    return _tuples_iterator(m, _rows(m, itertools.combinations, values, m.operators.index(size)))
+    return _tuples_iterator(m, itertools.combinations, _rows(m, itertools.combinations, values, m.operators.index(size)))
 
 
 @handles(itertools.combinations_with_replacement)
@@ -250,14 +257,14 @@ def _combinations_with_replacement(m: Interpreter, args: Args, kwargs: Kwargs) -
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations_with_replacement without a size")
-    return _tuples_iterator(m, _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)))
+    return _tuples_iterator(m, itertools.combinations_with_replacement, _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)))
 
 
 @handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, given = _sized(args, kwargs)
     size = None if given is None or m.builder.is_none(given) else m.operators.index(given)
-    return _tuples_iterator(m, _rows(m, itertools.permutations, values, size))
+    return _tuples_iterator(m, itertools.permutations, _rows(m, itertools.permutations, values, size))
 
 
 @handles(itertools.pairwise)
@@ -287,4 +294,4 @@ def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     initial = kwargs.get("initial")
     if initial is not None and m.builder.is_none(initial):
         initial = None
-    return m.effects.created(Accumulate(m.iteration.iterate(args[0]), function, initial))
+    return m.effects.created(Accumulate(m.iteration.iterate(args[0] if args else kwargs["iterable"]), function, initial))

@@ -236,7 +236,8 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(functools.wraps)
 def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.effects.created(Partial(m.builder.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
+    named = dict(zip(("wrapped", "assigned", "updated"), args, strict=False)) | kwargs
+    return m.effects.created(Partial(m.builder.known(functools.update_wrapper), [], named))
 
 
 def _recursive(place: str) -> None:

@@ -55,6 +55,8 @@ def check_own_class(m: Interpreter, cls: type) -> None:
     """Objects of some classes claim another class, as mocks do: what they answer is not known here."""
     if class_lookup(m, cls, "__class__")[1] is not object:
         raise Unsupported(f"the class that a {cls.__name__} claims to have")
+    if not isinstance(class_lookup(m, cls, "__getattribute__")[0], C_METHODS):  # it is read as any attribute is
+        raise Unsupported(f"the class that a {cls.__name__} claims to have, whose attributes are read in its own way")
 
 
 def is_data_descriptor(m: Interpreter, raw: Any) -> bool:
@@ -78,9 +80,19 @@ def made_by_object(cls: type) -> bool:
 _TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
 
 
+def is_callable(m: Interpreter, value: Variable) -> bool:
+    """Whether a value's class has ``__call__``."""
+    return class_lookup(m, value.python_type(), "__call__")[0] is not MISSING
+
+
+def has_entry(cls: type, name: str) -> bool:
+    """Whether a class or one above it has an entry of a name: what is there is not asked, which may be a descriptor of the program's."""
+    return any(name in vars(base) for base in cls.__mro__)
+
+
 def can_iterate(cls: type) -> bool:
     """Whether ``iter()`` takes objects of a class."""
-    return hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")
+    return has_entry(cls, "__iter__") or has_entry(cls, "__getitem__")
 
 
 def shown_type(cls: type) -> str:

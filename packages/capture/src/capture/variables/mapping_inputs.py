@@ -51,12 +51,16 @@ class Numbered(Dict):
     def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         return super().whole(m)
 
-    def find(self, m: Interpreter, key: Variable) -> Variable | None:
+    def entry(self, m: Interpreter, key: Variable) -> tuple[Hashable, Variable] | None:
         if isinstance(key, NumberAt) and key.seen is None and self.has_keys_of(m, key.owner):
             entry = self.entries.get(key.value)
-            return None if entry is None else entry[1]
+            return None if entry is None else (key.value, entry[1])
         self.whole(m)
-        return super().find(m, key)
+        return super().entry(m, key)
+
+    def under(self, m: Interpreter, hashed: Hashable) -> Variable | None:
+        self.whole(m)
+        return super().under(m, hashed)
 
     def has_keys_of(self, m: Interpreter, other: Numbered) -> bool:
         """Whether all keys are objects that another has as keys; guarded. Then places tell what it shares with that one."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin
 from .handlers import handles
-from .lookups import shown_type
+from .lookups import has_entry, shown_type
 from .mappings import Dict
 from .objects import Object
 from .reconstruction import Emitter
@@ -65,6 +65,6 @@ class MappingProxy(Variable):
 @handles(types.MappingProxyType)
 def _mapping_proxy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     mapping = (args[0] if args else kwargs["mapping"]).realize(m)
-    if not isinstance(mapping, Dict) and not (isinstance(mapping, Object) and hasattr(mapping.cls, "__getitem__")):
+    if not isinstance(mapping, Dict) and not (isinstance(mapping, Object) and has_entry(mapping.cls, "__getitem__")):
         m.errors.throw(TypeError, f"mappingproxy() argument must be a mapping, not {shown_type(mapping.python_type())}")
     return m.effects.created(MappingProxy(mapping))

@@ -15,7 +15,7 @@ from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Iterator, StopIter, begun
-from .lookups import shown_type
+from .lookups import is_callable, shown_type
 from .operations import BINARY
 from .own_keys import check_kept
 from .placeholders import Lazy
@@ -56,6 +56,9 @@ class Dict(Variable):
         #: Counts keys that came or went.
         self.age = 0
         self.original: dict[Hashable, tuple[Variable, Variable]] = {}
+        #: Which of the original keys went, in order, whether or not they came back; and whether others were put before the rest.
+        self.gone: dict[Hashable, Variable] = {}
+        self.filled_anew = False
         self.guard_keys: Callable[[], None] | None = None
         self.guard_absent: Callable[[Hashable], None] | None = None
 
@@ -75,7 +78,13 @@ class Dict(Variable):
         return self.entries
 
     def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable] | None:
-        return {hashed: key for hashed, (key, _) in self.whole(m).items()} if self.cls is dict else None
+        if self.cls is not dict:
+            return None
+        entries = list(self.whole(m).items())
+        kept = {hashed: key for hashed, (key, _) in entries}
+        if len(self.entries) != len(entries):
+            raise Unsupported("a dictionary that is changed by the methods that compare its keys")
+        return kept
 
     def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on how many there are, and look at the keys themselves."""
@@ -86,6 +95,11 @@ class Dict(Variable):
 
     def find(self, m: Interpreter, key: Variable) -> Variable | None:
         """The value under ``key``, or None; guarded either way."""
+        found = self.entry(m, key)
+        return None if found is None else found[1]
+
+    def entry(self, m: Interpreter, key: Variable) -> tuple[Hashable, Variable] | None:
+        """What ``key`` is hashed as, and the value under it; None if there is none; guarded either way."""
         if isinstance(key, Lazy) and isinstance(key.source, DictKeyAt) and not self.entries:
             self.whole(m)
             return None
@@ -94,6 +108,11 @@ class Dict(Variable):
             self.whole(m)
             return None
         hashed = key.hash_key(m)
+        found = self.under(m, hashed)
+        return None if found is None else (hashed, found)
+
+    def under(self, m: Interpreter, hashed: Hashable) -> Variable | None:
+        """The value under what a key is hashed as, or None; guarded either way."""
         entry = self.entries.get(hashed)
         if entry is None:
             if self.guard_absent is not None:
@@ -132,7 +151,10 @@ class Dict(Variable):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         key = key.realize(m)
-        hashed = key.hash_key(m)
+        self.put(m, key, key.hash_key(m), value)
+
+    def put(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
+        """The same where it is known what the key is hashed as."""
         old = self.entries.get(hashed)
         if old is None:
             if self.guard_absent is not None:  # what else is in it counts for nothing
@@ -144,12 +166,19 @@ class Dict(Variable):
         m.effects.mutated(self)
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
-        if self.find(m, key) is None:
+        found = self.entry(m, key)
+        if found is None:
             m.errors.throw_value(KeyError, [key.realize(m)])
         self.whole(m)
-        self.age += 1
-        del self.entries[key.realize(m).hash_key(m)]
+        self.take_out(found[0])
         m.effects.mutated(self)
+
+    def take_out(self, hashed: Hashable) -> tuple[Variable, Variable]:
+        """Remove an entry that is there: what it was."""
+        self.age += 1
+        if hashed in self.original:
+            self.gone.setdefault(hashed, self.original[hashed][0])
+        return self.entries.pop(hashed)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":
@@ -177,8 +206,11 @@ class Dict(Variable):
         if len(args) > 1:
             raise Unsupported("a dictionary of more than one")
         for source in args:
+            size = len(source.entries) if isinstance(source, Dict) else 0
             for key, value in m.iteration.pairs(source):
                 self.set_item(m, key, value)
+                if isinstance(source, Dict) and len(source.entries) != size:  # by a method that compares keys
+                    m.errors.throw(RuntimeError, "dict mutated during update")
         for name, value in kwargs.items():
             self.set_item(m, Constant(name), value)
 
@@ -188,21 +220,25 @@ class Dict(Variable):
 
     def py_setdefault(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         """``dict.setdefault``."""
-        found = self.find(m, key)
+        key = key.realize(m)
+        hashed = key.hash_key(m)
+        found = self.under(m, hashed)
         if found is None:
             found = default or Constant(None)
-            self.set_item(m, key, found)
+            self.put(m, key, hashed, found)
         return found
 
     def py_pop(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         """``dict.pop``; raises ``KeyError`` in the program."""
-        found = self.find(m, key)
+        found = self.entry(m, key)
         if found is None:
             if default is None:
                 m.errors.throw_value(KeyError, [key])
             return default
-        self.delete_item(m, key)
-        return found
+        self.whole(m)
+        self.take_out(found[0])
+        m.effects.mutated(self)
+        return found[1]
 
     def py_popitem(self, m: Interpreter, last: Variable | None = None) -> Variable:
         """``dict.popitem``, and that of ``OrderedDict``; raises ``KeyError`` in the program."""
@@ -210,22 +246,23 @@ class Dict(Variable):
             m.errors.throw(KeyError, "popitem(): dictionary is empty")
         newest = last is None or m.operators.truth(last)
         hashed = next(reversed(self.entries)) if newest else next(iter(self.entries))
-        self.age += 1
-        key, value = self.entries.pop(hashed)
+        key, value = self.take_out(hashed)
         m.effects.mutated(self)
         return m.builder.new_tuple([key, value])
 
     def py_move_to_end(self, m: Interpreter, key: Variable, last: Variable | None = None) -> Variable:
         """``OrderedDict.move_to_end``; raises ``KeyError`` in the program."""
-        if self.find(m, key) is None:
+        found = self.entry(m, key)
+        if found is None:
             m.errors.throw_value(KeyError, [key])
-        hashed = key.hash_key(m)
-        self.age += 1
-        entry = self.whole(m).pop(hashed)
+        hashed = found[0]
+        self.whole(m)
+        entry = self.take_out(hashed)
         rest = list(self.entries.items())
         if last is None or m.operators.truth(last):
             self.entries[hashed] = entry
         else:
+            self.filled_anew = True
             self.entries.clear()
             self.entries[hashed] = entry
             self.entries.update(rest)
@@ -235,6 +272,7 @@ class Dict(Variable):
     def py_clear(self, m: Interpreter) -> Variable:
         """``dict.clear``."""
         self.age += 1
+        self.filled_anew = True
         self.whole(m).clear()
         m.effects.mutated(self)
         return Constant(None)
@@ -283,28 +321,30 @@ class Dict(Variable):
             e.load(key)
             e.emit(build.store_subscr())
 
-    @property
-    def keeps_order(self) -> bool:
-        """Whether only values changed and keys were added."""
-        return list(self.entries)[: len(self.original)] == list(self.original)
-
     def entries_to_set(self) -> list[tuple[Variable, Variable]]:
-        """What it is to be given: all that is new, or all that it holds where it must be filled anew.
+        """What it is to be given: all that is new or came back, or all that it holds where it must be filled anew.
 
         An entry that the frame did not change is not read: nothing says that a later call's dict has it.
         """
         before, now = self.original, self.entries
-        if not self.keeps_order:
+        if self.filled_anew:
             return list(now.values())
-        return [entry for key, entry in now.items() if key not in before or before[key][1] is not entry[1]]
+        changed = (key for key, entry in now.items() if key in self.gone or before.get(key, ("", None))[1] is not entry[1])
+        return [now[key] for key in changed]
 
     def written(self) -> Iterable[Variable]:
         check_kept(self, self.entries)
-        return [x for pair in self.entries_to_set() for x in pair]
+        check_kept(self, self.gone)
+        gone = () if self.filled_anew else self.gone.values()
+        return [*gone, *(x for pair in self.entries_to_set() for x in pair)]
 
     def replay(self, e: Emitter) -> None:
-        if not self.keeps_order:
+        if self.filled_anew:
             e.call_discarding(method_of(self.cls, "clear"), [self])
+        else:
+            # One that came back stands elsewhere: whoever is iterating over it meets it again, or not.
+            for key_var in self.gone.values():
+                e.call_discarding(method_of(self.cls, "__delitem__"), [self, key_var])
         for key_var, value in self.entries_to_set():
             e.emit(build.push_callable(build.load_const(method_of(self.cls, "__setitem__"))))
             e.load(self)
@@ -485,7 +525,10 @@ def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(collections.defaultdict)
 def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    made = m.effects.created(Dict({}, collections.defaultdict, args[0].realize(m) if args else Constant(None)))
+    factory = args[0].realize(m) if args else Constant(None)
+    if not m.builder.is_none(factory) and not is_callable(m, factory):
+        m.errors.throw(TypeError, "first argument must be callable or None")
+    made = m.effects.created(Dict({}, collections.defaultdict, factory))
     return _fill(m, made, args[1:], kwargs)
 
 

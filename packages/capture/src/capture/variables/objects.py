@@ -31,6 +31,7 @@ from .lookups import (
     check_own_class,
     class_lookup,
     gives_own_class,
+    has_entry,
     is_data_descriptor,
     made_by_object,
     shown_holder,
@@ -42,7 +43,7 @@ from .payloads import fill_payload, has_content, payload_of, reconstruct_with_pa
 from .reconstruction import CannotReconstruct, Emitter
 
 
-def _reads(m: Interpreter, raw: Any) -> bool:
+def reads(m: Interpreter, raw: Any) -> bool:
     """Whether a descriptor says what reading it gives: one that only takes what is set leaves that to the instance."""
     return class_lookup(m, type(raw), "__get__")[0] is not MISSING
 
@@ -193,7 +194,7 @@ class Object(Instance):
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
             return InstanceDict(self) if self.has_dict() or self.instance_dict() else MISSING
-        if raw is not MISSING and is_data_descriptor(m, raw) and _reads(m, raw):
+        if raw is not MISSING and is_data_descriptor(m, raw) and reads(m, raw):
             return self.class_attribute(m, raw, owner, name)
         found = self.instance_attribute(m, name)
         if found is not None:
@@ -243,9 +244,10 @@ class Object(Instance):
             return
         if setter is MISSING and isinstance(class_lookup(m, type(raw), "__delete__")[0], types.FunctionType):
             m.errors.throw(AttributeError, "__set__")
-        if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
+        is_slot = isinstance(raw, types.MemberDescriptorType) and "__slots__" in vars(owner)  # others may be read-only
+        if raw is not MISSING and is_data_descriptor(m, raw) and not is_slot:
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
-        if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
+        if not is_slot and not self.has_dict():
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         self.attrs[name] = value
         m.effects.mutated(self)
@@ -272,7 +274,8 @@ class Object(Instance):
             return
         if deleter is MISSING and isinstance(class_lookup(m, type(raw), "__set__")[0], types.FunctionType):
             m.errors.throw(AttributeError, "__delete__")
-        if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
+        is_slot = isinstance(raw, types.MemberDescriptorType) and "__slots__" in vars(owner)  # others may be read-only
+        if raw is not MISSING and is_data_descriptor(m, raw) and not is_slot:
             raise Unsupported(f"deleting {name!r} through a {type(raw).__name__}")
         if self.instance_attribute(m, name) is None:
             if isinstance(raw, types.MemberDescriptorType):
@@ -312,7 +315,7 @@ class Object(Instance):
             # A class in C that says so itself compares what it holds, and fills it.
             holds = name in ("__eq__", "__ne__") or (name == "__init__" and not made_by_object(owner))
             if own is not None and (owner is object or (self.payload is None and not holds)):
-                return own(m, self, [a.realize(m) for a in args])
+                return own(m, self, [a.realize(m) for a in (*args, *kwargs.values())])
         if name == "__getitem__" and isinstance(self.payload, Dict) and self.payload.find(m, args[0]) is None:
             missing = self.special(m, "__missing__")
             if missing is not None:
@@ -385,7 +388,7 @@ class Object(Instance):
         if self.call_special(m, "__delitem__", [key]) is None:
             if not self.cls.__flags__ & HEAP_TYPE:
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
-            by_place = hasattr(key.python_type(), "__index__")  # the interpreter has two places that say it
+            by_place = has_entry(key.python_type(), "__index__")  # the interpreter has two places that say it
             words = "doesn't support item deletion" if by_place else "does not support item deletion"
             m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object {words}")
 
@@ -451,6 +454,12 @@ class Object(Instance):
 
 
 def _object_init(m: Interpreter, self: Object, args: Args) -> Variable:
+    if args:
+        words = "__init__() takes exactly one argument (the instance to initialize)"
+        if class_lookup(m, self.cls, "__init__")[1] is not object:
+            m.errors.throw(TypeError, f"object.{words}")
+        if class_lookup(m, self.cls, "__new__")[1] is object:
+            m.errors.throw(TypeError, f"{self.cls.__name__}.{words}")
     return Constant(None)
 
 

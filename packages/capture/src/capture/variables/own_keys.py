@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from typing import Any
 
 from capture.errors import Unsupported
 
@@ -30,7 +31,7 @@ def real_hash(m: Interpreter, given: Variable) -> int:
 class OwnKey:
     """Asked by dictionaries for its hash and for equality, it asks the program's methods, as often and in the order that a real one is."""
 
-    __slots__ = ("hash", "m", "pure", "rewritten", "value")
+    __slots__ = ("answered", "answers", "hash", "m", "pure", "rewritten", "value")
 
     def __init__(self, m: Interpreter, value: Variable, hashed: int, pure: bool) -> None:
         self.m = m
@@ -39,6 +40,9 @@ class OwnKey:
         #: Whether ``__hash__`` did nothing but tell, and what had changed by then.
         self.pure = pure
         self.rewritten = m.effects.rewritten
+        #: What it was found equal to or not, by id, and when: looking up an entry and storing it is one look-up for the program.
+        self.answers: dict[int, bool] = {}
+        self.answered: Any = None
 
     def __hash__(self) -> int:
         return self.hash
@@ -47,10 +51,22 @@ class OwnKey:
         if self is other:
             return True
         if isinstance(other, OwnKey):
-            return self.value is other.value or self.m.operators.equal(self.value, other.value)
+            return self.value is other.value or self._asked(other)
         if type(other) in CONSTANT_TYPES:
             return self.m.operators.equal(Constant(other), self.value)
         raise Unsupported("comparison of a key of the program's with one of another kind")
+
+    def _asked(self, other: OwnKey) -> bool:
+        """Whether they are equal: the program is asked once for as long as it does nothing else."""
+        for key in (self, other):
+            if key.answered != self.m.state.moment:
+                key.answers.clear()
+        found = self.answers.get(id(other))
+        if found is None:
+            found = self.m.operators.equal(self.value, other.value)
+        self.answers[id(other)] = other.answers[id(self)] = found
+        self.answered = other.answered = self.m.state.moment
+        return found
 
 
 def has_own(key: Hashable) -> bool:

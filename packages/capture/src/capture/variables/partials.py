@@ -15,6 +15,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
+from .lookups import is_callable
 from .mappings import Dict
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
@@ -151,6 +152,8 @@ def _build_partial(m: Interpreter, value: Any, source: Source | None) -> Variabl
 @handles(functools.partial)
 def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     inner = args[0].realize(m)
+    if not is_callable(m, inner):
+        m.errors.throw(TypeError, "the first argument must be callable")
     if isinstance(inner, Partial) and inner.own is None and not inner.attrs:  # one with attributes stays what it is
         if inner.real is not None:
             m.guards.predicate(inner, lambda real: _own_attributes(real) is None, "{} was given no attributes")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from capture import config
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
@@ -89,6 +90,8 @@ class Sequence(Variable):
         if len(bounds) == 1:
             start, stop = slice(m.operators.index(bounds[0]), None).indices(len(self.items))[:2]
         for i in range(start, stop):
+            if i >= len(self.items):  # comparing may change it
+                break
             if m.operators.equal(self.items[i], value):
                 return Constant(i)
         if issubclass(self.cls, tuple):
@@ -115,8 +118,14 @@ class Sequence(Variable):
                 m.errors.throw(TypeError, f'can only concatenate {own} (not "{shown_type(other.cls)}") to {own}')
             return self.make(m, [*self.items, *other.items])
         if symbol == "*":
-            return self.make(m, self.items * m.operators.index(other))
+            return self.make(m, self.times(m, m.operators.index(other)))
         return None
+
+    def times(self, m: Interpreter, count: int) -> list[Variable]:
+        """Its items so many times over."""
+        if len(self.items) * count > config.max_instructions:
+            raise Unsupported("a sequence of very many items")
+        return self.items * count
 
     def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if not isinstance(other, Sequence):
@@ -135,6 +144,8 @@ class Sequence(Variable):
         while place < len(a) and place < len(b):  # comparing may change either
             x, y = a[place], b[place]
             if not m.operators.equal(x, y):
+                if place >= min(len(a), len(b)):
+                    break  # it is no longer there
                 return Constant(symbol == "!=") if symbol in ("==", "!=") else m.operators.compare(symbol, x, y)
             place += 1
         return Constant(COMPARE[symbol][0](len(a), len(b)))
@@ -462,7 +473,7 @@ class List(Sequence):
             self.py_extend(m, other)
             return self
         if symbol == "*=":
-            self.items[:] = self.items * m.operators.index(other)
+            self.items[:] = self.times(m, m.operators.index(other))
             self.resized(m)
             return self
         return None

@@ -49,6 +49,8 @@ class Set(Variable):
         self.read_from: Source | None = None
         #: What one from outside holds, from which single elements were taken and to which single ones came.
         self.found: dict[Hashable, Variable] | None = None
+        #: Of a frozen set: whether its key has its hash, once that was asked.
+        self.plain_hash: bool | None = None
 
     @classmethod
     def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
@@ -328,7 +330,8 @@ class SetIterator(Iterator):
 
     def __init__(self, owner: Set, elements: list[Variable]) -> None:
         self.owner = owner
-        self.rest = elements
+        self.elements = elements
+        self.position = 0
         self.size = len(elements)
 
     def next(self, m: Interpreter) -> Variable:
@@ -336,10 +339,11 @@ class SetIterator(Iterator):
             raise StopIter
         if len(self.owner.entries) != self.size:
             m.errors.throw(RuntimeError, "Set changed size during iteration")
-        if not self.rest:
+        if self.position == self.size:
             self.size = -1
             raise StopIter
-        value, self.rest = self.rest[0], self.rest[1:]
+        value = self.elements[self.position]
+        self.position += 1
         if sought(m, value) not in self.owner.entries:
             raise Unsupported("a set's elements changed during iteration")
         return value
@@ -353,7 +357,7 @@ class SetIterator(Iterator):
         if self.size < 0:
             e.call(iter, [Constant(())])
             return
-        e.call(begun, [self.owner, Constant(self.size - len(self.rest))])
+        e.call(begun, [self.owner, Constant(self.position)])
 
 
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:
@@ -375,7 +379,11 @@ def hashes_as_itself(value: Variable) -> bool:
     if isinstance(value, Tuple):
         return all(hashes_as_itself(resolved(x)) for x in value.items)
     if isinstance(value, Set):
-        return all(map(hashes_as_itself, value.entries.values()))
+        if value.cls is set:
+            return all(map(hashes_as_itself, value.entries.values()))
+        if value.plain_hash is None:  # frozen sets of frozen sets would be gone through again and again
+            value.plain_hash = all(map(hashes_as_itself, value.entries.values()))
+        return value.plain_hash
     return False
 
 

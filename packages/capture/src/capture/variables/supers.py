@@ -107,6 +107,8 @@ class SuperBuiltin(Variable):
 
 @handles(super)
 def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if len(args) == 1:
+        raise Unsupported("super() of a class alone")
     if args:
         start, obj = looked_up(m, args[0]), args[1].realize(m)
     else:

@@ -18,7 +18,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .classes import allocate
 from .constants import BoundBuiltin, Known, looked_up
-from .handlers import Fold, check_arguments, handler_of, label, refuses
+from .handlers import Fold, checked_arguments, handler_of, label, refuses
 from .lookups import class_lookup, shown_type
 from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
@@ -55,7 +55,7 @@ class BuiltinFunction(Known):
         handler = handler_of(function)
         if handler is not None:
             if not isinstance(handler, Fold):
-                check_arguments(function, args, kwargs)
+                args, kwargs = checked_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
         if is_operation or isinstance(function, OpOverload | OpOverloadPacket):
             return m.recorder.record("call_function", function, args, kwargs)
@@ -81,8 +81,10 @@ class BuiltinFunction(Known):
 
     def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``cls.__new__(cls, ...)`` of a class written in C."""
-        cls = looked_up(m, args[0])
         owner = self.value.__self__
+        if not args:
+            raise Unsupported(f"{owner.__name__}.__new__ without a class")
+        cls = looked_up(m, args[0])
         if not isinstance(cls, type):
             raise Unsupported("__new__ of something that is not a class")
         return allocate(m, cls, owner, args[1:], kwargs)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 import dataclasses
+import functools
 import numbers
 import typing
 
@@ -383,3 +384,32 @@ def deque_operators(x):
     e = d + collections.deque([x])
     d *= 2
     return list(d), len(e), d[0], d[-1], d > collections.deque([1]), type(e).__name__, bool(collections.deque())
+
+
+@program
+def refused_arguments_break(x):
+    seen = []
+    for function, *args in (
+        (iter, 42, 42),
+        (sum, ["a"], ""),
+        (sum, [], b""),
+        (sum, [], bytearray()),
+        (getattr, 1),
+        (getattr, 1, 1),
+        (hasattr, 1, 1),
+        (setattr, [], 1, 1),
+        (functools.partial, 5),
+        (collections.defaultdict, 5),
+        (round,),
+        (pow,),
+    ):
+        try:
+            seen.append(function(*args))
+        except TypeError as error:
+            seen.append(str(error))
+    return seen, x + 1
+
+
+@program
+def arguments_by_their_names(x):
+    return round(number=2.5), pow(base=2, exp=3), pow(2, exp=3, mod=5), sum([1], start=2), sorted([2, 1]), x + 1

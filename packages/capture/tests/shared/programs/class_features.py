@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import abc
 import functools
+import importlib
+import sys
+import types
 import typing
 
 import torch
@@ -514,3 +517,36 @@ def augmented_assignments(x):
     y = x
     y = y + 1
     return a, d, t, s, y
+
+
+@program
+def classes_without_instances(x):
+    seen = []
+    for cls in (type(functools.cmp_to_key(max)), types.GeneratorType, type(iter([])), type({}.keys()), types.FrameType):
+        try:
+            seen.append(cls())
+        except TypeError as error:
+            seen.append(str(error))
+    return seen, x + 1
+
+
+def another_partial():
+    kept = sys.modules.pop("_functools")
+    try:
+        return importlib.import_module("_functools").partial(max)
+    finally:
+        sys.modules["_functools"] = kept
+
+
+READ_ONLY = another_partial()
+
+
+@program
+def read_only_members_break(x):
+    seen = []
+    for name in ("func", "args", "own"):
+        try:
+            setattr(READ_ONLY, name, 3)
+        except AttributeError as error:
+            seen.append(str(error))
+    return seen, READ_ONLY.own, x + 1

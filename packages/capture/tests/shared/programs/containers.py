@@ -179,3 +179,25 @@ def combinations_by_name(x):
 def namespaces_compared(x):
     a, b = types.SimpleNamespace(v=1), types.SimpleNamespace(v=1)
     return a == b, a != b, a == types.SimpleNamespace(v=2), a == a, x + 1
+
+
+@program
+def lists_shortened_while_compared(x):
+    class Clearing:
+        def __init__(self, clears):
+            self.clears = clears
+
+        def __eq__(self, other):
+            self.clears.clear()
+            return NotImplemented
+
+    first, second, third = [], [], []
+    first.append(Clearing(second))
+    second.append(Clearing(first))
+    third.append(Clearing(third))
+    fourth = [1, 2]
+    fourth.insert(0, Clearing(fourth))
+    try:
+        fourth.index(2)
+    except ValueError:
+        return first == second, third == [1], x + 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 
 import torch
@@ -393,3 +394,47 @@ def exception_with_traceback(x):
         raise e
     except ValueError as got:
         return x, got is e, got.__traceback__ is not None
+
+
+@program
+def traceback_taken_away(x):
+    try:
+        try:
+            raise KeyError("a")
+        except KeyError:
+            raise ValueError("b")
+    except ValueError as error:
+        bare = error.with_traceback(None)
+    first = bare.__traceback__ is None, bare.args, type(bare.__context__)
+    try:
+        raise bare
+    except ValueError as error:
+        return x + 1, first, error.__traceback__ is not None, type(error.__context__)
+
+
+@program
+def traceback_taken_away_breaks(x):
+    try:
+        try:
+            raise KeyError("a")
+        except KeyError:
+            raise ValueError("b")
+    except ValueError as error:
+        bare = error.with_traceback(None)
+    time.sleep(0)
+    return x + 1, bare.__traceback__ is None, bare.args, type(bare.__context__)
+
+
+@program
+def raised_again_keeps_its_context(x):
+    try:
+        try:
+            raise KeyError("a")
+        except KeyError:
+            raise ValueError("b")
+    except ValueError as error:
+        kept = error
+    try:
+        raise kept
+    except ValueError as error:
+        return x + 1, type(error.__context__)

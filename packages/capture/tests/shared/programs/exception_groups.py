@@ -238,3 +238,46 @@ def star_with_notes_break(x):
             raise
     except ExceptionGroup as error:
         return error.__notes__, shape(error), x
+
+
+@program
+def star_breaks_in_a_clause(x):
+    orig = ExceptionGroup("outer", [TypeError(1), ValueError(2)])
+    try:
+        try:
+            raise orig
+        except* TypeError:
+            time.sleep(0)
+            raise SyntaxError(3)
+        except* ValueError:
+            raise SyntaxError(4)
+    except ExceptionGroup as error:
+        return x + 1, shape(error), [shape(each.__context__) for each in error.exceptions]
+
+
+@program
+def star_parts_share_the_traceback(x):
+    orig = ExceptionGroup("outer", [TypeError(1), ValueError(2)])
+    try:
+        try:
+            raise orig
+        except* TypeError:
+            raise SyntaxError(3)
+    except ExceptionGroup as error:
+        first, rest = error.exceptions
+        same = first.__context__.__traceback__, rest.__traceback__
+        traced = orig.__traceback__
+        return x + 1, [traced is each for each in same], [traced == each for each in same], error.__traceback__ == traced
+
+
+@program
+def star_parts_share_the_traceback_in_breaks(x):
+    orig = ExceptionGroup("outer", [TypeError(1), ValueError(2)])
+    try:
+        raise orig
+    except* TypeError as error:
+        part = error
+    except* ValueError:
+        pass
+    time.sleep(0)
+    return x + 1, part.__traceback__ is orig.__traceback__, shape(part)

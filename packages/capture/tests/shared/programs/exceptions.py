@@ -200,3 +200,57 @@ def global_made_and_deleted(x):
         return _made_here
     except NameError as error:
         return str(error), kept, x + 1
+
+
+@program
+def classes_that_look_at_their_arguments(x):
+    seen = []
+    for cls, *args in (
+        (SyntaxError, "bad", ("file", 1, 2)),
+        (SyntaxError, "bad", ("file", 1, 2, "text")),
+        (UnicodeDecodeError, "ascii"),
+        (UnicodeEncodeError, "ascii", "a", 0, 1, "reason"),
+    ):
+        try:
+            seen.append(cls(*args).args)
+        except TypeError as error:
+            seen.append(type(error))
+    return seen, x + 1
+
+
+@program
+def text_of_one_never_initialised_breaks(x):
+    return str(UnicodeEncodeError.__new__(UnicodeEncodeError)), x + 1
+
+
+class NoEnter:
+    def __exit__(self, *args):
+        pass
+
+
+class NoExit:
+    def __enter__(self):
+        pass
+
+
+@program
+def with_of_no_manager(x):
+    seen = []
+    for cls in (NoEnter, NoExit, Exception().__class__.__base__):
+        try:
+            with cls():
+                pass
+        except TypeError as error:
+            seen.append(str(error))
+    return seen, x + 1
+
+
+@program
+def causes_that_are_refused(x):
+    seen = []
+    for cause in (5, int, IndexError, None, ValueError("z")):
+        try:
+            raise KeyError from cause
+        except Exception as error:
+            seen.append((type(error), str(error), type(error.__cause__), error.__suppress_context__))
+    return seen, x + 1

@@ -91,3 +91,20 @@ def strings(x):
     n = x.shape[0]
     s = f"{n:>3}|{1.5:.2f}|{'a'!r}|{n + 1}"
     return s, "%d-%s" % (1, "b"), f"{1} {2}", ",".join(str(i) for i in range(3)), s.split("|"), "a" in s
+
+
+def documented():
+    "What it does."
+
+
+@program
+def wraps_a_choice_breaks(x):
+    @functools.wraps(documented, (), ())
+    def nothing():
+        return x
+
+    @functools.wraps(documented, ("__doc__",), updated=())
+    def its_text():
+        return x
+
+    return nothing.__name__, nothing.__doc__, its_text.__name__, its_text.__doc__, nothing()

@@ -517,3 +517,42 @@ def generator_handles_while_suspended(x):
         except KeyError as e:
             out.append(e.args)
     return x, out
+
+
+def _waits():
+    try:
+        yield 1
+    except ValueError as error:
+        yield error.args
+
+
+@program
+def thrown_what_is_no_exception(x):
+    seen = []
+    for thrown in (int, 5, "x", IndexError, ValueError, ValueError(3)):
+        made = _waits()
+        next(made)
+        try:
+            seen.append(made.throw(thrown))
+        except Exception as error:
+            seen.append((type(error), str(error)))
+    return seen, x + 1
+
+
+@program
+def thrown_while_another_is_handled(x):
+    def inner():
+        yield
+
+    def outer():
+        try:
+            raise KeyError("a")
+        except KeyError:
+            yield from inner()
+
+    made = outer()
+    made.send(None)
+    try:
+        made.throw(ValueError)
+    except ValueError as error:
+        return type(error.__context__), error.__context__.args, x + 1

@@ -98,3 +98,20 @@ def builtin_calls(x):
         type(x) is torch.Tensor, hasattr(x, "shape"), hasattr(x, "nope"), getattr(x, "nope", 5), x.abs().sum(),
         math.sqrt(4), math.pi, hex(255), list(map(str, range(3))), tuple(reversed((1, 2))), enumerate,
     )  # fmt: skip
+
+
+@program
+def types_of_iterators(x):
+    made = (
+        iter(()),
+        iter([]),
+        iter(torch.Size([1])),
+        reversed([]),
+        reversed(()),
+        reversed("ab"),
+        reversed({}),
+        reversed({}.items()),
+        itertools.product([1]),
+        itertools.permutations([1]),
+    )
+    return [type(each).__name__ for each in made], x + 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import operator
@@ -342,4 +343,36 @@ def sorting_with_keys(x):
         sorted(rows, key=lambda r: (-r[0], r[1])),
         sorted(rows, reverse=True),
         min(rows, key=operator.itemgetter(1)),
+    )
+
+
+@program
+def too_many_arguments_break(x):
+    seen = []
+    for made, *args in (
+        (itertools.count, 2, 3, 4),
+        (itertools.count, "a", "b"),
+        (itertools.dropwhile, bool, [1], "extra"),
+        (itertools.filterfalse, bool, [1], "extra"),
+        (itertools.groupby, "abc", bool, 10),
+        (itertools.starmap, bool, [1], "extra"),
+        (itertools.takewhile, bool, [1], "extra"),
+        (itertools.repeat,),
+        (itertools.islice, "abc"),
+        (collections.deque, [1], 2, 3),
+    ):
+        try:
+            seen.append(made(*args))
+        except TypeError as error:
+            seen.append(error.args)
+    return seen, x + 1
+
+
+@program
+def arguments_by_name(x):
+    return (
+        list(itertools.accumulate(iterable=[1, 2, 3])),
+        list(collections.deque(iterable=[1, 2], maxlen=1)),
+        list(itertools.islice(itertools.count(start=2, step=3), 3)),
+        x + 1,
     )

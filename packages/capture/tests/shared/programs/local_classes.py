@@ -1121,3 +1121,20 @@ def integer_flags_escape_break(x):
     one = F.A
     time.perf_counter_ns()
     return both.value, one is F.A, repr(both), x
+
+
+@program
+def abstract_or_not_breaks(x):
+    class Plain:
+        pass
+
+    class Below(Plain):
+        def __call__(self):
+            return x
+
+    seen = []
+    for _ in range(2):
+        seen.append([hasattr(each, "__abstractmethods__") for each in (Plain, Below)])
+        seen.append(getattr(Plain, "__abstractmethods__", "none"))
+        time.sleep(0)
+    return seen, x + 1

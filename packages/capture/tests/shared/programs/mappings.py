@@ -328,3 +328,77 @@ def keyword_dict_is_fresh(x):
 
     d = {"a": 1}
     return f(**d), d
+
+
+@program
+def keys_replaced_while_iterating_break(x):
+    def over(view):
+        d = {0: x}
+        seen = []
+        try:
+            for each in view(d):
+                seen.append(each)
+                del d[0]
+                d[0] = x + 1
+        except RuntimeError as error:
+            return len(seen), error.args, d
+        return len(seen), d
+
+    return over(iter), over(dict.values), over(dict.items), x + 1
+
+
+@program
+def other_dict_changes_while_merged(x):
+    class Clearing:
+        def __hash__(self):
+            return 0
+
+        def __eq__(self, other):
+            source.clear()
+            return False
+
+    source = {1: x, Clearing(): 0, 3: 4}
+    try:
+        {Clearing(): 0, 1: 1}.update(source)
+    except RuntimeError as error:
+        return error.args, x + 1
+
+
+class Counting:
+    def __init__(self):
+        self.hashed = self.compared = 0
+
+    def __hash__(self):
+        self.hashed += 1
+        return 42
+
+    def __eq__(self, other):
+        self.compared += 1
+        return self is other
+
+
+@program
+def keys_are_asked_once(x):
+    def of(change):
+        first, second = Counting(), Counting()
+        d = {first: x, 1: 1}
+        change(d, first, second)
+        return first.hashed, second.hashed, first.compared + second.compared, len(d)
+
+    return (
+        of(lambda d, first, second: d.setdefault(second, x)),
+        of(lambda d, first, second: d.__setitem__(second, x)),
+        of(lambda d, first, second: d.pop(second, x)),
+        of(lambda d, first, second: d.pop(first)),
+        of(lambda d, first, second: d.__delitem__(first)),
+        x + 1,
+    )
+
+
+@program
+def ordered_keys_put_last(x):
+    d = collections.OrderedDict(a=x, b=2, c=3)
+    d.move_to_end("a")
+    d.pop("b")
+    d["b"] = x + 1
+    return list(d), d, x + 1

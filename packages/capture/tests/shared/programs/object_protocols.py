@@ -524,3 +524,137 @@ def types_module(x):
         isinstance(n, types.SimpleNamespace),
         "k" in view,
     )
+
+
+class CallsItself:
+    pass
+
+
+CallsItself.__call__ = CallsItself()
+
+
+@program
+def an_object_that_is_its_own_call_breaks(x):
+    try:
+        CallsItself()()
+    except RecursionError:
+        return x + 1
+
+
+@program
+def made_wrongly_breaks(x):
+    seen = []
+    for made in (object.__new__, lambda: super(int), lambda: types.ModuleType.__new__(types.ModuleType).missing):
+        try:
+            seen.append(type(made()))
+        except (TypeError, AttributeError) as error:
+            seen.append(str(error))
+    return seen, x + 1
+
+
+class Counted:
+    def __init__(self):
+        self.asked = 0
+
+    def __get__(self, owner, cls=None):
+        self.asked += 1
+        return lambda *args: iter([])
+
+
+COUNTED = Counted()
+
+
+class Reversible:
+    __reversed__ = __iter__ = COUNTED
+
+
+@program
+def methods_asked_of_descriptors_once(x):
+    before = COUNTED.asked
+    made = Reversible()
+    list(made)
+    reversed(made)
+    return COUNTED.asked - before, x + 1
+
+
+class Plain:
+    pass
+
+
+class TakesByInit:
+    def __init__(self, *args):
+        object.__init__(self, *args[1:])
+
+
+class TakesByNew:
+    def __new__(cls, *args):
+        return object.__new__(cls, *args[1:])
+
+
+@program
+def arguments_that_object_refuses(x):
+    seen = []
+    for make in (
+        lambda: object.__new__(Plain, 5),
+        lambda: object.__init__(Plain(), 5),
+        lambda: Plain(1),
+        lambda: TakesByInit(1),
+        lambda: TakesByInit(1, 2),
+        lambda: object.__new__(TakesByInit, 5),
+        lambda: TakesByNew(1),
+        lambda: TakesByNew(1, 2),
+        lambda: object.__init__(TakesByNew(1), 5),
+    ):
+        try:
+            seen.append(type(make()).__name__)
+        except TypeError as error:
+            seen.append(str(error))
+    return seen, x + 1
+
+
+class Pretends:
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name) if name == "_inner" else getattr(self._inner, name)
+
+
+@program
+def classes_claimed_break(x):
+    return isinstance(Pretends([]), list), isinstance(Pretends([]), collections.abc.Sized), x + 1
+
+
+class OnlySets:
+    def __set__(self, owner, value):
+        pass
+
+
+class OfMeta(type):
+    pass
+
+
+class ReadPastMeta(metaclass=OfMeta):
+    own = 42
+
+
+OfMeta.own = OnlySets()
+NAMELESS = types.ModuleType("nameless")
+
+
+class OtherModule(types.ModuleType):
+    extra = 1
+
+
+@program
+def a_metaclass_that_only_sets(x):
+    return ReadPastMeta.own, x + 1
+
+
+@program
+def class_of_a_module_breaks(x):
+    seen = [hasattr(NAMELESS, "extra")]
+    NAMELESS.__class__ = OtherModule
+    seen.append((hasattr(NAMELESS, "extra"), "__class__" in vars(NAMELESS)))
+    NAMELESS.__class__ = types.ModuleType
+    return seen, x + 1

@@ -12,7 +12,7 @@ from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.builtins import as_ascii
 from capture.variables.constants import Constant, looked_up
-from capture.variables.lookups import can_iterate, shown_type
+from capture.variables.lookups import can_iterate, has_entry, shown_type
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object
 from capture.variables.operations import INPLACE
@@ -145,7 +145,7 @@ def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
     target = _being_made(m, frame, op, Dict)
     cls = values.python_type()
-    if not hasattr(cls, "keys") and not isinstance(values, Object):
+    if not has_entry(cls, "keys") and not isinstance(values, Object):
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not a mapping")
     target.update(m, [values], {})
 

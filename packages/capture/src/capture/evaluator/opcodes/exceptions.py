@@ -13,7 +13,7 @@ from capture.variables.constants import Constant, looked_up
 from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject, Traceback
 from capture.variables.functions import Method
-from capture.variables.lookups import MISSING, class_lookup, shown_type
+from capture.variables.lookups import MISSING, class_lookup, has_entry, shown_type
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.sequences import List, Tuple
 
@@ -61,11 +61,11 @@ def _raise(m: Machine, frame: Frame, op: Op) -> None:
             m.errors.throw(RuntimeError, "No active exception to reraise")
         raise SymbolicRaise(handled)
     cause = frame.pop(m) if op.arg == 2 else None
-    exception = m.calls.exception_of([frame.pop(m)])
+    exception = m.calls.exception_of(frame.pop(m), "exceptions must derive from")
     assert isinstance(exception, ExceptionObject)
     exception.origin = m.state.step
     if cause is not None:
-        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
+        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of(cause, "exception causes must derive from")
         exception.suppressed = True
     raise SymbolicRaise(exception)
 
@@ -79,20 +79,22 @@ def _reraise(m: Machine, frame: Frame, op: Op) -> None:
 @operation("BEFORE_WITH")
 def _before_with(m: Machine, frame: Frame, op: Op) -> None:
     manager = frame.pop(m)
-    frame.push(_special(m, manager, "__exit__"))
-    frame.push(m.calls.call_from(frame, _special(m, manager, "__enter__"), [], {}))
+    enter = _special(m, manager, "__enter__")
+    frame.push(_special(m, manager, "__exit__", " (missed __exit__ method)"))
+    frame.push(m.calls.call_from(frame, enter, [], {}))
 
 
-def _special(m: Machine, manager: Variable, name: str) -> Variable:
+def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Variable:
     if manager.manages_context:
         return manager.attribute(m, name)
     if not isinstance(manager, Object):
-        if not hasattr(manager.python_type(), "__enter__"):
+        if not has_entry(manager.python_type(), "__enter__"):
             raise Unsupported(f"with statement over {manager!r}")
         return manager.attribute(m, name)
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
-        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")
+        words = f"object does not support the context manager protocol{missed}"
+        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} {words}")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)
@@ -107,7 +109,7 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     leave = frame.stack[-4]
     if not isinstance(exception, ExceptionObject):
         raise Unsupported("leaving a with statement by an exception from outside")
-    args = [m.builder.known(exception.python_type()), exception, Traceback(exception)]
+    args = [m.builder.known(exception.python_type()), exception, exception.traceback()]
     frame.push(m.calls.call_from(frame, leave, args, {}))
 
 
@@ -132,6 +134,11 @@ def _check_eg_match(m: Machine, frame: Frame, op: Op) -> None:
     if match is not None:
         m.effects.activity += 1
         m.errors.slots[-1] = match
+        place = next((i for i, value in reversed(list(enumerate(frame.stack))) if isinstance(value, HandlerState)), None)
+        if place is None:  # the frame goes on within the handler
+            m.errors.restored = match
+        else:
+            frame.stack[place] = HandlerState(frame.stack[place].previous, match)
 
 
 @operation("PREP_RERAISE_STAR")
