@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
 
-from .base import FrameValues, Source
+from .base import SAME, FrameValues, Source, place
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Local(Source):
     """An argument of the frame, `*args` and `**kwargs` as the tuple and the dict.
 
@@ -39,7 +39,7 @@ class Local(Source):
         return values.args[self.local]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Closure(Source):
     """The content of a free variable's cell."""
 
@@ -56,7 +56,7 @@ class Closure(Source):
         return values.free(self.free)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class ClosureCell(Source):
     """A free variable's cell itself."""
 
@@ -73,7 +73,7 @@ class ClosureCell(Source):
         return values.cell(self.free)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Global(Source):
     """A global of the frame's own module; not a builtin."""
 
@@ -90,7 +90,7 @@ class Global(Source):
         return values.globals[self.variable]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Builtin(Source):
     """A builtin that no global of the frame's module hides."""
 
@@ -107,7 +107,7 @@ class Builtin(Source):
         return values.builtins[self.builtin]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Namespace(Source):
     """The dictionary of the frame's globals, or of its builtins, itself: for guards alone."""
 
@@ -121,19 +121,13 @@ class Namespace(Source):
         return getattr(values, self.of)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@place
 class ModuleGlobal(Source):
     """A global of another module: what an inlined function's code names. `namespace` is its `__globals__`."""
 
-    module: str
+    module: str = field(compare=False)
     variable: str
-    namespace: dict[str, Any] = field(repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModuleGlobal) and self.namespace is other.namespace and self.variable == other.variable
-
-    def __hash__(self) -> int:
-        return hash((id(self.namespace), self.variable))
+    namespace: dict[str, Any] = field(repr=False, metadata=SAME)
 
     @property
     def parent(self) -> Source:
@@ -154,18 +148,12 @@ class ModuleGlobal(Source):
         return self.namespace[self.variable]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@place
 class Const(Source):
     """An object known at capture, held by the generated code. `label` names it in reports."""
 
-    value: Any
-    label: str = ""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return hash(("const", id(self.value)))
+    value: Any = field(metadata=SAME)
+    label: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
