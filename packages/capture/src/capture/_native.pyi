@@ -267,6 +267,9 @@ class Place:
     @property
     def root(self) -> Any:
         """The outermost of those that it is read from, by `parent`; itself, where that is None."""
+    @property
+    def name(self) -> str:
+        """The place as a user would write it: `self.layer[0].weight`; what `spelled` gives, asked for once."""
 
 def lay_out(cls: type[Place], fields: tuple[tuple[str, int, tuple[Any, ...]], ...], /) -> None:
     """Where a class has its fields: name, how it counts, and in a tuple what it is unless it is given.

@@ -8,6 +8,7 @@ typedef struct {
     PyObject_HEAD
     Py_hash_t hash; /* 0: not asked for yet, or 0 */
     PyObject *root; /* NULL: not asked for yet, or itself */
+    PyObject *name; /* NULL: not asked for yet */
 } Place;
 
 /* What a field is to equality. */
@@ -28,7 +29,7 @@ typedef struct {
 
 #define LAYOUT "capture._native.Layout"
 
-static PyObject *layout_name, *parent_name;
+static PyObject *layout_name, *parent_name, *spelled_name;
 
 /* Borrowed from the class, or NULL without an exception. */
 static const Layout *
@@ -243,10 +244,26 @@ place_root(PyObject *self, void *closure)
     return at;
 }
 
+/* What `spelled` gives, asked for once: names are made of those that places are read from. */
+static PyObject *
+place_name(PyObject *self, void *closure)
+{
+    Place *place = (Place *)self;
+    if (place->name == NULL) {
+        PyObject *name = PyObject_CallMethodNoArgs(self, spelled_name);
+        if (name == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(place->name, name);
+    }
+    return Py_NewRef(place->name);
+}
+
 static int
 place_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(((Place *)self)->root);
+    Py_VISIT(((Place *)self)->name);
     return 0;
 }
 
@@ -254,6 +271,7 @@ static int
 place_clear(PyObject *self)
 {
     Py_CLEAR(((Place *)self)->root);
+    Py_CLEAR(((Place *)self)->name);
     return 0;
 }
 
@@ -267,6 +285,7 @@ place_dealloc(PyObject *self)
 
 static PyGetSetDef place_getset[] = {
     {"root", place_root, NULL, "The outermost of those that it is read from; itself, if from none.", NULL},
+    {"name", place_name, NULL, "The place as a user would write it, as `spelled` says.", NULL},
     {NULL},
 };
 
@@ -291,5 +310,6 @@ place_ready(void)
 {
     layout_name = PyUnicode_InternFromString("__layout__");
     parent_name = PyUnicode_InternFromString("parent");
-    return layout_name && parent_name ? 0 : -1;
+    spelled_name = PyUnicode_InternFromString("spelled");
+    return layout_name && parent_name && spelled_name ? 0 : -1;
 }

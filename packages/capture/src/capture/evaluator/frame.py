@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from types import CodeType
 from typing import Any, Protocol
@@ -121,7 +120,7 @@ class Frame:
 
     def line(self) -> str:
         """``"file.py:12 in forward"``."""
-        return f"{os.path.basename(self.code.co_filename)}:{self.op.line} in {self.code.co_name}"
+        return self.program.where(self.op)
 
 
 class Progress(State, Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -11,6 +12,7 @@ from capture.bytecode import Instruction, decode
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
+from capture.trace_rules import is_library_line
 
 from .unevaluated import why_unevaluated
 
@@ -50,7 +52,7 @@ class Op:
         self.index = index
         self.name = instruction.opname
         self.arg = instruction.arg or 0
-        self.flags = self.arg & ((1 << flag_bits) - 1)
+        self.flags = self.arg & ((1 << flag_bits) - 1) if flag_bits else 0
         self.value: Any = instruction.argval
         self.line = instruction.lineno
         self.handler = handler
@@ -62,31 +64,56 @@ class Op:
 
 
 class Program:
-    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME."""
+    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME.
+
+    ``is_library``: its lines are not the user's own.
+    """
 
     def __init__(self, code: CodeType) -> None:
         self.instructions = decode(code)
-        index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
+        self.is_library = is_library_line(code.co_filename)
+        self._place = f"{os.path.basename(code.co_filename)}:", f" in {code.co_name}"
+        self._lines: dict[int | None, str] = {}
         self.entry = next((i for i, each in enumerate(self.instructions) if each.opname == "RESUME"), 0)
         flag_bits = current().flag_bits
         line = code.co_firstlineno
+        leads: list[Op] = []
         for i, instruction in enumerate(self.instructions):
             name = instruction.opname
             op = Op(i, instruction, HANDLERS.get(name, _unknown), flag_bits.get(name, 0))
             line = op.line = op.line or line
-            if instruction.target is not None:
-                op.target = index[id(instruction.target)]
-            if instruction.handler is not None:
-                op.catch = index[id(instruction.handler.target)]
-                op.depth = instruction.handler.depth
-                op.lasti = instruction.handler.lasti
+            if instruction.target is not None or instruction.handler is not None:
+                leads.append(op)
             self.ops.append(op)
+        if leads:
+            self._lead(leads)
         cells = {*code.co_cellvars, *code.co_freevars}
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
         self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
-        for op in self.ops:
-            op.catches = op.catch >= 0 and self._is_except(op.catch)
+
+    def _lead(self, ops: list[Op]) -> None:
+        """Where operations jump to, and where what they raise is handled."""
+        index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
+        excepts: dict[int, bool] = {}
+        for op in ops:
+            instruction = self.instructions[op.index]
+            if instruction.target is not None:
+                op.target = index[id(instruction.target)]
+            if instruction.handler is not None:
+                at = op.catch = index[id(instruction.handler.target)]
+                op.depth = instruction.handler.depth
+                op.lasti = instruction.handler.lasti
+                if at not in excepts:
+                    excepts[at] = self._is_except(at)
+                op.catches = excepts[at]
+
+    def where(self, op: Op) -> str:
+        """``"file.py:12 in forward"``."""
+        found = self._lines.get(op.line)
+        if found is None:
+            found = self._lines[op.line] = f"{self._place[0]}{op.line}{self._place[1]}"
+        return found
 
     def _is_except(self, index: int) -> bool:
         ends = ("CHECK_EXC_MATCH", "POP_EXCEPT", "RERAISE", "WITH_EXCEPT_START")

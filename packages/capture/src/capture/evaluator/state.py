@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from capture import _native, config
 from capture.errors import Unsupported
-from capture.trace_rules import is_library_line
 from capture.visits import Visit
 
 from .frame import BreakHere, Frame
@@ -75,6 +74,6 @@ class EvaluationState:
     def where(self) -> str:
         """The innermost line that is the user's: ``"file.py:12 in forward"``."""
         for frame in reversed(self.frames):
-            if not is_library_line(frame.code.co_filename):
+            if not frame.program.is_library:
                 return frame.line()
         return self.frames[0].line() if self.frames else ""

@@ -43,6 +43,9 @@ class GuardKind(enum.Enum):
     CALLABLE = "callable"  # a Predicate on the value
     ANSWER = "answer"  # (function, arguments, result): what it returns when called; no source
 
+    # By identity, as they are compared: an enumeration's own is a call for each look-up in a table.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMeta:

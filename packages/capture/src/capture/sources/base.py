@@ -61,9 +61,8 @@ class Source(Place):
 
     __slots__ = ()
 
-    @property
-    def name(self) -> str:
-        """The place as a user would write it: `self.layer[0].weight`."""
+    def spelled(self) -> str:
+        """The place as a user would write it: what `name` gives."""
         raise NotImplementedError
 
     @property

@@ -41,8 +41,7 @@ class Attr(ReadFrom):
     attr: str
     via_dict: bool = False
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.{self.attr}"
 
     def load(self) -> list[Instruction]:
@@ -76,8 +75,7 @@ class Item(ReadFrom):
     #: It is a dict whose class has a `__getitem__` of its own.
     overridden: bool = False
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         if isinstance(self.base, Attr) and self.base.attr in _MODULE_DICTS and isinstance(self.key, str):
             owner = self.base.base.name
             return f"{owner}.{self.key}" if self.key.isidentifier() else f"{owner}[{self.key}]"
@@ -106,8 +104,7 @@ def is_module_owned(source: Source) -> bool:
 class TypeOf(ReadFrom):
     """`type(base)`."""
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"type({self.base.name})"
 
     def load(self) -> list[Instruction]:
@@ -123,8 +120,7 @@ class DictKeyAt(ReadFrom):
 
     index: int
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"list({self.base.name})[{self.index}]"
 
     def load(self) -> list[Instruction]:
@@ -141,8 +137,7 @@ class DictValueAt(ReadFrom):
 
     index: int
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"list({self.base.name}.values())[{self.index}]"
 
     def load(self) -> list[Instruction]:
@@ -160,8 +155,7 @@ class Applied(ReadFrom):
     function: Callable[[Any, int], Any]
     index: int
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.function.__name__}({self.base.name}, {self.index})"
 
     def load(self) -> list[Instruction]:
@@ -177,8 +171,7 @@ class Default(ReadFrom):
 
     index: int
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__defaults__[{self.index}]"
 
     def load(self) -> list[Instruction]:
@@ -195,8 +188,7 @@ class KwDefault(ReadFrom):
 
     keyword: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__kwdefaults__[{self.keyword!r}]"
 
     def load(self) -> list[Instruction]:
@@ -213,8 +205,7 @@ class CellContent(ReadFrom):
 
     index: int
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__closure__[{self.index}].cell_contents"
 
     def load(self) -> list[Instruction]:
@@ -232,8 +223,7 @@ class FunctionGlobal(ReadFrom):
 
     variable: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__globals__[{self.variable!r}]"
 
     def load(self) -> list[Instruction]:
@@ -250,8 +240,7 @@ class ClassEntry(ReadFrom):
 
     entry: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.{self.entry}"
 
     def load(self) -> list[Instruction]:
@@ -265,8 +254,7 @@ class ClassEntry(ReadFrom):
 class Referent(ReadFrom):
     """What the weak reference `base` refers to, None once that is dead: nothing keeps it alive."""
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}()"
 
     def load(self) -> list[Instruction]:
@@ -282,8 +270,7 @@ class Made(ReadFrom):
 
     function: Callable[[Any], Any]
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.base.name
 
     def load(self) -> list[Instruction]:

@@ -22,8 +22,7 @@ class Local(Source):
     local: str
     entries: tuple[str, ...] | None = field(default=None, compare=False)
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.local
 
     def entry(self, key: object) -> str | None:
@@ -45,8 +44,7 @@ class Closure(Source):
 
     free: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.free
 
     def load(self) -> list[Instruction]:
@@ -62,8 +60,7 @@ class ClosureCell(Source):
 
     free: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"the cell of {self.free}"
 
     def load(self) -> list[Instruction]:
@@ -79,8 +76,7 @@ class Global(Source):
 
     variable: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.variable
 
     def load(self) -> list[Instruction]:
@@ -96,8 +92,7 @@ class Builtin(Source):
 
     builtin: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.builtin
 
     def load(self) -> list[Instruction]:
@@ -113,8 +108,7 @@ class Namespace(Source):
 
     of: Literal["globals", "builtins"]
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"the frame's {self.of}"
 
     def read(self, values: FrameValues) -> Any:
@@ -133,8 +127,7 @@ class ModuleGlobal(Source):
     def parent(self) -> Source:
         return Const(self.namespace, self.module)
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.module}.{self.variable}"
 
     def load(self) -> list[Instruction]:
@@ -155,8 +148,7 @@ class Const(Source):
     value: Any = field(metadata=SAME)
     label: str = field(default="", compare=False)
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.label or f"<{type(self.value).__qualname__} constant>"
 
     def load(self) -> list[Instruction]:
