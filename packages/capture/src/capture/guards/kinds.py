@@ -241,7 +241,9 @@ class Guard:
         return f"{self.text}, now {self.now(values)}"
 
     def __str__(self) -> str:
-        return f"{self.text}  # {self.why}" if self.why else self.text
+        text = _WORDS[self.kind]("" if self.source is None else self.source.name, self.expected)
+        why = self.user_line or self.why
+        return f"{text}  # {why}" if why else text
 
 
 def _now(kind: GuardKind, value: Any) -> str:
