@@ -88,7 +88,11 @@ class Program:
             self.ops.append(op)
         if leads:
             self._lead(leads)
-        cells = {*code.co_cellvars, *code.co_freevars}
+        #: The names of free variables, in order; and of those whose places among the locals hold cells, except for a while.
+        self.free = code.co_freevars
+        self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
+        self.first = code.co_varnames[0] if code.co_argcount else None
+        cells = {*code.co_cellvars, *self.free}
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
         self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
 
@@ -126,6 +130,8 @@ def confuses_cells(code: CodeType) -> str | None:
 
     3.12 and 3.13 compile a comprehension so whose captured variable hides one of an enclosing function, and take one for the other.
     """
+    if not code.co_cellvars or not code.co_freevars:
+        return None
     both = sorted(set(code.co_cellvars) & set(code.co_freevars))
     return f"{both[0]!r} is a comprehension's variable and an enclosing function's, both in closures" if both else None
 
@@ -152,7 +158,7 @@ FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 def looks_at_its_locals(code: CodeType) -> bool:
     """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
-    if not FRAME_READERS & set(code.co_names):
+    if FRAME_READERS.isdisjoint(code.co_names):
         return False
     ops = program_of(code).ops
     for op, following in itertools.pairwise(ops):

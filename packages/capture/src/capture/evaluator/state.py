@@ -10,6 +10,7 @@ from capture.errors import Unsupported
 from capture.visits import Visit
 
 from .frame import BreakHere, Frame
+from .program import Op
 
 _MAX_DEPTH = 150
 #: Frames left for the work within one call, and for finalizers and signal handlers that run meanwhile: they are the
@@ -29,6 +30,8 @@ class EvaluationState:
         self.break_at: int | None = None
         self.instructions = 0
         self.last_line = ""
+        self._here: tuple[Frame, Op] | None = None
+        self._line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
@@ -53,6 +56,7 @@ class EvaluationState:
     def leave(self, frame: Frame) -> None:
         """It ends, or is suspended."""
         self.frames.pop()
+        self._here = None
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
@@ -73,6 +77,12 @@ class EvaluationState:
 
     def where(self) -> str:
         """The innermost line that is the user's: ``"file.py:12 in forward"``."""
+        here = (self.frames[-1], self.frames[-1].op) if self.frames else None
+        if here is None or here != self._here:  # an operation assumes several facts
+            self._here, self._line = here, self._find_line()
+        return self._line
+
+    def _find_line(self) -> str:
         for frame in reversed(self.frames):
             if not frame.program.is_library:
                 return frame.line()
