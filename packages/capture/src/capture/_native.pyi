@@ -260,6 +260,23 @@ def tensor_keys(tensor: Any) -> int | None:
 def tensor_codes(tensor: Any) -> tuple[int, int, int, int] | None:
     """The C codes of a tensor's dtype, device type, device index and layout, where they can be read."""
 
+class Place:
+    """The base of sources. A subclass of which `lay_out` knows the fields is made, hashed and compared by them."""
+
+    def __init__(self, *args: Any, **named: Any) -> None: ...
+    @property
+    def root(self) -> Any:
+        """The outermost of those that it is read from, by `parent`; itself, where that is None."""
+    @property
+    def name(self) -> str:
+        """The place as a user would write it: `self.layer[0].weight`; what `spelled` gives, asked for once."""
+
+def lay_out(cls: type[Place], fields: tuple[tuple[str, int, tuple[Any, ...]], ...], /) -> None:
+    """Where a class has its fields: name, how it counts, and in a tuple what it is unless it is given.
+
+    0 counts by equality, 1 by identity, 2 not at all.
+    """
+
 def dissolve(cls: type, /) -> bool: ...
 def exactly_equal(left: Any, right: Any) -> bool:
     """Same type and value, floats bit for bit, through tuples."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from .guards import Guard, GuardKind
 from .sources import Source
 
 _INTEGRAL = (torch.SymInt, torch.SymBool)
+#: What stands in no name.
+_NO_LETTER = re.compile(r"\W")
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class GraphBuilder:
 
     def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
         """A new input, read from ``source``."""
-        name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_") or "x"
+        name = _NO_LETTER.sub("_", source.name).strip("_") or "x"
         if name[0].isdigit() or name == "self":
             name = "x" + name
         if self.first_call is None:

@@ -139,6 +139,7 @@ def is_transform(module: str) -> bool:
     return module in _TRANSFORMS
 
 
+@functools.cache
 def is_foreign(module: str) -> bool:
     """Whether functions of this module belong to machinery that is not traced into."""
     plain = module in _PLAIN or module in _TRANSFORMS

@@ -168,6 +168,7 @@ def test_every_native_type_that_holds_objects_is_collected():
         "DisabledCallable",
         "Entry",
         "GuardProgram",
+        "Place",
         "TensorSpec",
     }
     assert all(each.__flags__ & (1 << 14) for each in holding)  # Py_TPFLAGS_HAVE_GC

@@ -6,6 +6,7 @@
 #include "consult.h"
 #include "equal.h"
 #include "hook.h"
+#include "place.h"
 #include "program.h"
 #include "stack.h"
 #include "state.h"
@@ -234,6 +235,7 @@ static PyMethodDef methods[] = {
     {"generic_attributes", generic_attributes, METH_O,
      "Whether a class written in C reads, and sets, attributes as object does."},
     {"dissolve", dissolve, METH_O, "Take a class apart that nothing else refers to; whether it was that."},
+    {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Place has its fields."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
     {NULL},
 };
@@ -257,7 +259,7 @@ execute(PyObject *module)
         return -1;
     }
     static int done; /* importing once more shares it all */
-    if (!done && (cache_init() < 0 || hook_init() < 0)) {
+    if (!done && (cache_init() < 0 || hook_init() < 0 || place_ready() < 0)) {
         return -1;
     }
     done = 1;
@@ -265,6 +267,7 @@ execute(PyObject *module)
                    add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
                    add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
                    add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 ||
+                   add_type(module, "Place", &Place_Type) < 0 ||
                    add_type(module, "BoundGraph", &BoundGraph_Type) < 0 || consult_add(module) < 0 ||
                    PyModule_AddIntConstant(module, "CONTINUES", CONTINUES) < 0
                ? -1

@@ -204,7 +204,7 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
         return -1;
     }
     step->op = -1;
-    for (int op = 0; op < OPERATIONS; op++) {
+    for (int op = 0; op < OPERATIONS && step->op < 0; op++) {
         if (strcmp(operations[op].name, name) == 0) {
             step->op = op;
         }

@@ -73,35 +73,48 @@ def decode(code: CodeType) -> list[Instruction]:
     raw = code.co_code
     positions = list(code.co_positions())
     meaning = _meanings(code, dialect)
-    families = operand_families()
+    kinds = _kinds()
     cells = cell_places(code)
     by_unit: dict[int, list[Instruction]] = {}  # an operation starts at its first EXTENDED_ARG
     jumps: list[tuple[Instruction, int]] = []
     result: list[Instruction] = []
-    unit, extended, start = 0, 0, None
-    while unit * 2 < len(raw):
+    unit, extended, start = 0, 0, -1
+    end = len(raw) // 2
+    while unit < end:
         op, low = raw[unit * 2], raw[unit * 2 + 1]
-        start = unit if start is None else start
+        start = unit if start < 0 else start
         arg = extended << 8 | low
         if op == dis.EXTENDED_ARG:
             extended = arg
             unit += 1
             continue
         after = unit + 1 + CACHE_UNITS[op]
-        parts = by_unit[start] = []
-        for name, operand in _parts(opcode.opname[op], arg if op >= dis.HAVE_ARGUMENT else None, dialect):
-            instruction = Instruction(name, operand, offset=unit * 2)
-            instruction.positions = dis.Positions(*positions[unit])
-            family = families.get(name)
+        name, family, takes, divides = kinds[op]
+        at = _positions(dis.Positions, positions[unit])
+        if not divides:
+            operand = arg if takes else None
+            each = Instruction(name, operand, None, None, None, at, unit * 2)
             if family == "jump":
-                jumps.append((instruction, after - arg if "BACKWARD" in name else after + arg))
-            elif operand is not None:
-                instruction.argval = meaning[family](instruction) if family in meaning else operand
-            if name == dialect.load_closure and operand is not None and operand in cells:
-                instruction.opname = "LOAD_CLOSURE"
-            parts.append(instruction)
-        result += parts
-        unit, extended, start = after, 0, None
+                jumps.append((each, after - arg if "BACKWARD" in name else after + arg))
+            elif takes:
+                each.argval = meaning[family](name, arg) if family is not None else arg
+                if name == dialect.load_closure and arg in cells:
+                    each.opname = "LOAD_CLOSURE"
+            by_unit[start] = [each]
+            result.append(each)
+        else:
+            families = operand_families()
+            parts = by_unit[start] = []
+            for part, operand in _parts(name, arg if takes else None, dialect):
+                each = Instruction(part, operand, None, None, None, at, unit * 2)
+                of_part = families.get(part)
+                if operand is not None:
+                    each.argval = meaning[of_part](part, operand) if of_part in meaning else operand
+                if part == dialect.load_closure and operand is not None and operand in cells:
+                    each.opname = "LOAD_CLOSURE"
+                parts.append(each)
+            result += parts
+        unit, extended, start = after, 0, -1
     for instruction, target in jumps:
         instruction.target = _at(by_unit, target)
     _attach_handlers(code, by_unit)
@@ -118,20 +131,33 @@ def _parts(name: str, arg: int | None, dialect: Dialect) -> list[tuple[str, int 
     return [(name, arg)]
 
 
-def _meanings(code: CodeType, dialect: Dialect) -> dict[str | None, Callable[[Instruction], Any]]:
-    slots = slot_names(code)
+def _meanings(code: CodeType, dialect: Dialect) -> dict[str | None, Callable[[str, int], Any]]:
+    slots, constants, names = slot_names(code), code.co_consts, code.co_names
     operators = opcode.cmp_op
-
-    def operand(instruction: Instruction) -> int:
-        return instruction.arg or 0
-
+    flag_bits, shift = dialect.flag_bits, dialect.compare_shift
     return {
-        "const": lambda i: code.co_consts[operand(i)],
-        "name": lambda i: code.co_names[operand(i) >> dialect.flag_bits.get(i.opname, 0)],
-        "slot": lambda i: slots[operand(i)],
-        "compare": lambda i: operators[operand(i) >> dialect.compare_shift],
-        "binary": lambda i: _BINARY_SYMBOLS[operand(i)],
+        "const": lambda name, operand: constants[operand],
+        "name": lambda name, operand: names[operand >> flag_bits.get(name, 0)],
+        "slot": lambda name, operand: slots[operand],
+        "compare": lambda name, operand: operators[operand >> shift],
+        "binary": lambda name, operand: _BINARY_SYMBOLS[operand],
     }
+
+
+@cache
+def _kinds() -> list[tuple[str, str | None, bool, bool]]:
+    """By opcode: its name, the family of its operand, whether it has one, and whether it may do the work of several."""
+    families, dialect = operand_families(), current()
+    found = []
+    for op in range(256):
+        name = opcode.opname[op]
+        divides = name in dialect.fused or (name == "COMPARE_OP" and bool(dialect.compare_to_bool))
+        found.append((name, families.get(name), op >= dis.HAVE_ARGUMENT, divides))
+    return found
+
+
+#: Makes a named tuple without a call in Python.
+_positions = tuple.__new__
 
 
 def _at(by_unit: dict[int, list[Instruction]], unit: int) -> Instruction:

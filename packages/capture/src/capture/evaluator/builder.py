@@ -162,16 +162,16 @@ class VariableBuilder:
         in_dict = name in owner.instance_dict()
         entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
         if in_dict:
-            self._guards.reach(entry, Attr(owner.source, "__dict__"), name)
+            self._guards.reach(entry, owner.dict_source(owner.source), name)
         else:
             self._guards.reach_content(entry)
         return entry
 
-    def is_empty(self, value: Any, owner: Source | None, name: str) -> bool:
-        """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
-        if value is None or owner is None or len(value) or id(value) in self._inputs:
+    def is_empty(self, value: Any, source: Source) -> bool:
+        """Guard that a dictionary is empty, if it is, without looking at it further."""
+        if value is None or len(value) or id(value) in self._inputs:
             return False
-        self._guards.add(Attr(owner, name, via_dict=True), GuardKind.LEN, 0)
+        self._guards.add(source, GuardKind.LEN, 0)
         return True
 
     def class_attribute(self, value: Any) -> Variable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from types import CodeType
 from typing import Any, Protocol
@@ -72,7 +71,7 @@ class Frame:
         self.globals = module_globals
         self.builtins = builtins
         self.local = local
-        self.cells: dict[str, Cell] = dict(zip(code.co_freevars, closure, strict=True))
+        self.cells: dict[str, Cell] = dict(zip(self.program.free, closure, strict=True))
         #: Those that the frame begins with; in a comprehension that is evaluated in the frame others take their places.
         self.own_cells = dict(self.cells)
         #: What its names are, where it is a class statement's; None: globals.
@@ -90,12 +89,11 @@ class Frame:
         self.passed_in: Op | None = None
         self.step = 0
         self.op: Op = self.program.ops[0]
-        self.first_argument: Variable | None = local.get(code.co_varnames[0]) if code.co_argcount else None
+        self.first_argument: Variable | None = local.get(self.program.first) if self.program.first else None
 
     def holds_cell(self, name: str) -> bool:
         """Whether what a name's place among the locals holds is a cell, except for a while."""
-        code = self.code
-        return name in code.co_cellvars or (name in code.co_freevars and name not in code.co_varnames)
+        return name in self.program.cells
 
     # The value stack
 
@@ -121,7 +119,7 @@ class Frame:
 
     def line(self) -> str:
         """``"file.py:12 in forward"``."""
-        return f"{os.path.basename(self.code.co_filename)}:{self.op.line} in {self.code.co_name}"
+        return self.program.where(self.op)
 
 
 class Progress(State, Protocol):

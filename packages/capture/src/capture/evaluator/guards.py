@@ -20,16 +20,18 @@ from capture.variables.objects import Object
 from capture.variables.placeholders import Lazy
 
 #: Kinds of which a source may have several guards, which expect different things.
-_SEVERAL = (
-    GuardKind.HAS_KEY,
-    GuardKind.NO_KEY,
-    GuardKind.HAS_ATTR,
-    GuardKind.NO_ATTR,
-    GuardKind.SAME_OBJECT,
-    GuardKind.DISTINCT,
-    GuardKind.SHAPE,
-    GuardKind.ANSWER,
-    GuardKind.CALLABLE,
+_SEVERAL = frozenset(
+    {
+        GuardKind.HAS_KEY,
+        GuardKind.NO_KEY,
+        GuardKind.HAS_ATTR,
+        GuardKind.NO_ATTR,
+        GuardKind.SAME_OBJECT,
+        GuardKind.DISTINCT,
+        GuardKind.SHAPE,
+        GuardKind.ANSWER,
+        GuardKind.CALLABLE,
+    }
 )
 
 
@@ -56,7 +58,7 @@ class GuardTable:
 
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
-        if self._exempt and source is not None and self.is_exempt(source):
+        if self._exempt and source is not None and type(source.root) is Const and self.is_exempt(source):
             return
         key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
         if key not in self._table:
@@ -146,7 +148,7 @@ class GuardTable:
         if owner.source is None or name in owner.attrs:
             return
         if isinstance(getattr(owner.value, "__dict__", None), dict):
-            self.add(Attr(owner.source, "__dict__"), GuardKind.NO_KEY, name)
+            self.add(owner.dict_source(owner.source), GuardKind.NO_KEY, name)
 
     def dict_keys(self, owner: Object) -> None:
         """The instance's own dictionary has the names that it has."""

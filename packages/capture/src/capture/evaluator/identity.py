@@ -122,7 +122,7 @@ class ObjectIdentity:
             yield Store(variable, source, value, kind)
             return
         if variable.has_dict():
-            yield Store(variable, Attr(source, "__dict__"), variable.instance_dict(), dict)
+            yield Store(variable, variable.dict_source(source), variable.instance_dict(), dict)
         if variable.payload is not None:
             kind = dict if isinstance(variable.payload, Dict) else (type(variable.payload), variable.cls)
             yield Store(variable.payload, source, value, kind)

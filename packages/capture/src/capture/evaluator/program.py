@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -11,6 +12,7 @@ from capture.bytecode import Instruction, decode
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
+from capture.trace_rules import is_library_line
 
 from .unevaluated import why_unevaluated
 
@@ -50,7 +52,7 @@ class Op:
         self.index = index
         self.name = instruction.opname
         self.arg = instruction.arg or 0
-        self.flags = self.arg & ((1 << flag_bits) - 1)
+        self.flags = self.arg & ((1 << flag_bits) - 1) if flag_bits else 0
         self.value: Any = instruction.argval
         self.line = instruction.lineno
         self.handler = handler
@@ -62,31 +64,60 @@ class Op:
 
 
 class Program:
-    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME."""
+    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME.
+
+    ``is_library``: its lines are not the user's own.
+    """
 
     def __init__(self, code: CodeType) -> None:
         self.instructions = decode(code)
-        index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
+        self.is_library = is_library_line(code.co_filename)
+        self._place = f"{os.path.basename(code.co_filename)}:", f" in {code.co_name}"
+        self._lines: dict[int | None, str] = {}
         self.entry = next((i for i, each in enumerate(self.instructions) if each.opname == "RESUME"), 0)
         flag_bits = current().flag_bits
         line = code.co_firstlineno
+        leads: list[Op] = []
         for i, instruction in enumerate(self.instructions):
             name = instruction.opname
             op = Op(i, instruction, HANDLERS.get(name, _unknown), flag_bits.get(name, 0))
             line = op.line = op.line or line
+            if instruction.target is not None or instruction.handler is not None:
+                leads.append(op)
+            self.ops.append(op)
+        if leads:
+            self._lead(leads)
+        #: The names of free variables, in order; and of those whose places among the locals hold cells, except for a while.
+        self.free = code.co_freevars
+        self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
+        self.first = code.co_varnames[0] if code.co_argcount else None
+        cells = {*code.co_cellvars, *self.free}
+        #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
+        self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
+
+    def _lead(self, ops: list[Op]) -> None:
+        """Where operations jump to, and where what they raise is handled."""
+        index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
+        excepts: dict[int, bool] = {}
+        for op in ops:
+            instruction = self.instructions[op.index]
             if instruction.target is not None:
                 op.target = index[id(instruction.target)]
             if instruction.handler is not None:
-                op.catch = index[id(instruction.handler.target)]
+                at = op.catch = index[id(instruction.handler.target)]
                 op.depth = instruction.handler.depth
                 op.lasti = instruction.handler.lasti
-            self.ops.append(op)
-        cells = {*code.co_cellvars, *code.co_freevars}
-        #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
-        self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
-        for op in self.ops:
-            op.catches = op.catch >= 0 and self._is_except(op.catch)
+                if at not in excepts:
+                    excepts[at] = self._is_except(at)
+                op.catches = excepts[at]
+
+    def where(self, op: Op) -> str:
+        """``"file.py:12 in forward"``."""
+        found = self._lines.get(op.line)
+        if found is None:
+            found = self._lines[op.line] = f"{self._place[0]}{op.line}{self._place[1]}"
+        return found
 
     def _is_except(self, index: int) -> bool:
         ends = ("CHECK_EXC_MATCH", "POP_EXCEPT", "RERAISE", "WITH_EXCEPT_START")
@@ -99,6 +130,8 @@ def confuses_cells(code: CodeType) -> str | None:
 
     3.12 and 3.13 compile a comprehension so whose captured variable hides one of an enclosing function, and take one for the other.
     """
+    if not code.co_cellvars or not code.co_freevars:
+        return None
     both = sorted(set(code.co_cellvars) & set(code.co_freevars))
     return f"{both[0]!r} is a comprehension's variable and an enclosing function's, both in closures" if both else None
 
@@ -125,7 +158,7 @@ FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 def looks_at_its_locals(code: CodeType) -> bool:
     """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
-    if not FRAME_READERS & set(code.co_names):
+    if FRAME_READERS.isdisjoint(code.co_names):
         return False
     ops = program_of(code).ops
     for op, following in itertools.pairwise(ops):

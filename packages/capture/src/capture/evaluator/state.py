@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from capture import _native, config
 from capture.errors import Unsupported
-from capture.trace_rules import is_library_line
 from capture.visits import Visit
 
 from .frame import BreakHere, Frame
+from .program import Op
 
 _MAX_DEPTH = 150
 #: Frames left for the work within one call, and for finalizers and signal handlers that run meanwhile: they are the
@@ -32,6 +32,8 @@ class EvaluationState:
         #: Counts the frames that began or went on.
         self.entered = 0
         self.last_line = ""
+        self._here: tuple[Frame, Op] | None = None
+        self._line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
@@ -62,6 +64,7 @@ class EvaluationState:
     def leave(self, frame: Frame) -> None:
         """It ends, or is suspended."""
         self.frames.pop()
+        self._here = None
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
@@ -82,7 +85,13 @@ class EvaluationState:
 
     def where(self) -> str:
         """The innermost line that is the user's: ``"file.py:12 in forward"``."""
+        here = (self.frames[-1], self.frames[-1].op) if self.frames else None
+        if here is None or here != self._here:  # an operation assumes several facts
+            self._here, self._line = here, self._find_line()
+        return self._line
+
+    def _find_line(self) -> str:
         for frame in reversed(self.frames):
-            if not is_library_line(frame.code.co_filename):
+            if not frame.program.is_library:
                 return frame.line()
         return self.frames[0].line() if self.frames else ""

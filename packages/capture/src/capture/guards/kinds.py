@@ -43,6 +43,9 @@ class GuardKind(enum.Enum):
     CALLABLE = "callable"  # a Predicate on the value
     ANSWER = "answer"  # (function, arguments, result): what it returns when called; no source
 
+    # By identity, as they are compared: an enumeration's own is a call for each look-up in a table.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
@@ -238,7 +241,9 @@ class Guard:
         return f"{self.text}, now {self.now(values)}"
 
     def __str__(self) -> str:
-        return f"{self.text}  # {self.why}" if self.why else self.text
+        text = _WORDS[self.kind]("" if self.source is None else self.source.name, self.expected)
+        why = self.user_line or self.why
+        return f"{text}  # {why}" if why else text
 
 
 def _now(kind: GuardKind, value: Any) -> str:

@@ -47,12 +47,10 @@ class _Part:
         #: Conditions on sizes that need no Python, by their steps, inputs and texts: they are checked together, at the end.
         self.shapes: list[tuple[tuple[Step, ...], tuple[_Input, ...], str]] = []
 
-    def register(self, source: S.Source | None, depth: int) -> int:
-        found = None if source is None else self.kept.get(source)
-        if found is None:
-            found = len(self.kept) + depth
-        self.registers = max(self.registers, found + 1)
-        return found
+    def register(self, depth: int) -> int:
+        """That of what is read so deep, and needed only until the next is."""
+        self.registers = max(self.registers, len(self.kept) + depth + 1)
+        return len(self.kept) + depth
 
     def fresh(self) -> int:
         """A register of its own, once all that is read by depth is read."""
@@ -65,8 +63,10 @@ class _Part:
         self.texts.append(text)
 
     def check(self, guard: Guard, register: int) -> None:
-        for operation in _CHECKS[guard.kind](guard.expected):
-            self.emit(operation, -1, register, str(guard))
+        text = str(guard)
+        for name, number, value in _CHECKS[guard.kind](guard.expected):
+            self.instructions.append((name, -1, register, number, value, len(self.texts)))
+            self.texts.append(text)
 
     def relate(self, guard: Guard, registers: list[int]) -> None:
         """A relation between values that this part holds, in the order of its sources."""
@@ -116,15 +116,14 @@ class _ProgramBuilder:
         for source in pinned:
             tree.node(source)
         beginnings = list(_beginnings(tree))
-        lasting = {node.source for beginning in beginnings for node in beginning.nodes()}
+        living = [node for beginning in beginnings for node in beginning.nodes()]
+        lasting = {node.source for node in living}
         if not lasting.issuperset(pinned):
             raise ValueError("an input that is not read from what lives on")
         #: By source: those that are bound, of what a call brings.
         self.roots = {node.source: i for i, node in enumerate(filter(_is_root, beginnings))}
         #: Numbers in what lives on that may be any: they are read in each call, from what holds them.
-        self.varying = {
-            s: node for b in beginnings for node in b.nodes() if _varies(node) and (s := node.source) not in pinned
-        }
+        self.varying = {node.source: node for node in living if _varies(node) and node.source not in pinned}
         lasting -= self.varying.keys()
         holders = [s.parent for s in self.varying if s.parent is not None and s.parent not in self.roots]
         related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
@@ -181,36 +180,41 @@ class _ProgramBuilder:
     def visit_name(self, part: _Part, node: GuardNode) -> None:
         """Visit one of the frame's globals or builtins."""
         holder = "globals" if isinstance(node.source, S.Global) else "builtins"
-        register = part.register(None, 0) if part is self.watched else part.fresh()
+        register = part.register(0) if part is self.watched else part.fresh()
         part.emit((holder, 0, None), register, -1, f"the frame's {holder}")
         self.visit(part, node, ("key", 0, node.source.name), register, 1)
 
     def visit(self, part: _Part, root: GuardNode, read: _Read, parent: int, depth: int) -> None:
         """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
+        kept, instructions, texts, varying = part.kept, part.instructions, part.texts, self.varying
+        called, unkept = part is self.called, len(part.kept)
         todo = [(root, read, parent, depth)]
         while todo:
-            node, read, parent, depth = todo.pop()
-            register = part.register(node.source, depth)
-            part.emit(read, register, parent, f"{node.source.name} can be read")
-            if part is self.called and node.source in self.roots:
-                self.fixed.append((node, ("root", self.roots[node.source], None)))
-                continue
-            identity = next((guard for guard in node.guards if guard.kind is GuardKind.ID), None)
-            if part is self.called and identity is not None:
-                part.check(identity, register)
-                self.fixed.append((node, _constant(identity.expected)))
-                continue
+            node, (operation, number, value), parent, depth = todo.pop()
+            source = node.source
+            register = kept.get(source, unkept + depth)
+            if register >= part.registers:
+                part.registers = register + 1
+            instructions.append((operation, register, parent, number, value, len(texts)))
+            texts.append(f"{source.name} can be read")
+            if called:
+                if source in self.roots:
+                    self.fixed.append((node, ("root", self.roots[source], None)))
+                    continue
+                identity = next((guard for guard in node.guards if guard.kind is GuardKind.ID), None)
+                if identity is not None:
+                    part.check(identity, register)
+                    self.fixed.append((node, _constant(identity.expected)))
+                    continue
             for guard in node.guards:
                 part.check(guard, register)
-            todo.extend((child, read, register, depth + 1) for child, read in reversed(self.children(node)))
-
-    def children(self, node: GuardNode) -> list[tuple[GuardNode, _Read]]:
-        """What is read from a node, and how."""
-        return [
-            (child, _CLASS_DICT if _is_dict_of_class(node, child) else _READS[type(child.source)](self, child.source))
-            for child in node.children.values()
-            if child.source not in self.varying
-        ]
+            if not node.children:
+                continue
+            for child in reversed(node.children.values()):
+                to = child.source
+                if not varying or to not in varying:
+                    way = _CLASS_DICT if _is_dict_of_class(node, child) else _READS[type(to)](self, to)
+                    todo.append((child, way, register, depth + 1))
 
     def relates_lasting(self, guard: Guard) -> bool:
         """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it.
@@ -275,12 +279,9 @@ def _constant(value: Any) -> _Read:
 
 def _varies(node: GuardNode) -> bool:
     """Whether a value is a number of which nothing is asked but its type, or conditions on numbers."""
-    return (
-        not isinstance(node.source, S.Const)
-        and not node.children
-        and all(guard.kind is GuardKind.TYPE and guard.expected in (int, float) for guard in node.guards)
-        and bool(node.guards)
-    )
+    if node.children or not node.guards or isinstance(node.source, S.Const):
+        return False
+    return all(guard.kind is GuardKind.TYPE and guard.expected in (int, float) for guard in node.guards)
 
 
 def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:

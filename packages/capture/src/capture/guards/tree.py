@@ -53,7 +53,8 @@ class GuardNode:
         while todo:
             node = todo.pop()
             yield node
-            todo.extend(reversed(node.children.values()))
+            if node.children:
+                todo.extend(reversed(node.children.values()))
 
 
 @dataclass(slots=True)
@@ -97,24 +98,33 @@ class GuardTree:
 def build_tree(guards: Iterable[Guard]) -> GuardTree:
     """Merge `guards`: each source once, each fact once, cheap facts before dear ones."""
     tree = GuardTree()
-    seen = set()
+    seen: set[tuple[int, GuardKind, Any]] = set()  # by the node, which costs less to look up than its source
     for guard in guards:
-        key = (guard.source, guard.kind, _key(guard))
+        kind, source, node = guard.kind, guard.source, None
+        if kind in RELATIONS:
+            for each in related_sources(guard):
+                tree.node(each)
+        if source is not None:
+            node = tree.node(source)
+        key = (id(node), kind, _key(kind, guard.expected))
         if key in seen:
             continue
         seen.add(key)
-        for source in _sources(guard):
-            tree.node(source)
-        if guard.kind in RELATIONS:
+        if kind in RELATIONS:
             tree.relations.append(guard)
-        elif guard.source is None:
+        elif node is None:
             tree.state.append(guard)
         else:
-            tree.node(guard.source).guards.append(guard)
+            node.guards.append(guard)
     for node in tree.nodes():
-        node.guards.sort(key=lambda guard: _ORDER[guard.kind])
-    tree.relations.sort(key=lambda guard: _ORDER[guard.kind])
+        if len(node.guards) > 1:
+            node.guards.sort(key=_place)
+    tree.relations.sort(key=_place)
     return tree
+
+
+def _place(guard: Guard) -> int:
+    return _ORDER[guard.kind]
 
 
 def related_sources(guard: Guard) -> tuple[Source, ...]:
@@ -127,22 +137,17 @@ def related_sources(guard: Guard) -> tuple[Source, ...]:
     return (*first, *guard.expected)
 
 
-def _sources(guard: Guard) -> tuple[Source, ...]:
-    if guard.kind in RELATIONS:
-        return related_sources(guard)
-    return () if guard.source is None else (guard.source,)
+#: Kinds of what is equal by its type and bits, and of what says itself what it is equal to; other guards expect this very object.
+_CONSTANTS = frozenset(
+    {GuardKind.EQUALS, GuardKind.LEN, GuardKind.HAS_ATTR, GuardKind.NO_ATTR, GuardKind.NO_CLASS_ENTRY}
+)
+_VALUES = frozenset(
+    {GuardKind.TENSOR, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.GRAD_MODE, GuardKind.ANSWER}
+)
 
 
-def _key(guard: Guard) -> Any:
-    """Equal for guards that state the same."""
-    if guard.kind in (GuardKind.EQUALS, GuardKind.LEN, GuardKind.HAS_ATTR, GuardKind.NO_ATTR, GuardKind.NO_CLASS_ENTRY):
-        return const_key(guard.expected)
-    if guard.kind in (
-        GuardKind.TENSOR,
-        GuardKind.GLOBAL_STATE,
-        GuardKind.SAME_OBJECT,
-        GuardKind.GRAD_MODE,
-        GuardKind.ANSWER,
-    ):
-        return guard.expected
-    return id(guard.expected)
+def _key(kind: GuardKind, expected: Any) -> Any:
+    """Equal for guards of a kind that state the same of a source."""
+    if kind in _CONSTANTS:
+        return const_key(expected)
+    return expected if kind in _VALUES else id(expected)

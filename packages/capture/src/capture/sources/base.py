@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar, dataclass_transform
 
+from capture._native import Place, lay_out
 from capture.bytecode.instruction import Instruction
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -30,16 +33,36 @@ class FrameValues:
         return (self.func.__closure__ or ())[self.func.__code__.co_freevars.index(name)]
 
 
-class Source:
+#: Of a field that counts by identity: whatever the object says of equality, and whether it has a hash.
+SAME: Mapping[str, Any] = {"same": True}
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def place(cls: type[Made]) -> type[Made]:
+    """A source as a frozen dataclass, that is made, hashed and compared in C."""
+    made: Any = dataclass(init=False, eq=False, frozen=True, slots=True)(cls)
+    lay_out(
+        made,
+        tuple(
+            (
+                each.name,
+                2 if not each.compare else 1 if "same" in each.metadata else 0,
+                () if each.default is MISSING else (each.default,),
+            )
+            for each in fields(made)
+        ),
+    )
+    found: type[Made] = made
+    return found
+
+
+class Source(Place):
     """Base of all sources; equal sources read the same place."""
 
-    __slots__ = ("_hash",)
-    __match_args__: ClassVar[tuple[str, ...]]
-    _hash: int
+    __slots__ = ()
 
-    @property
-    def name(self) -> str:
-        """The place as a user would write it: `self.layer[0].weight`."""
+    def spelled(self) -> str:
+        """The place as a user would write it: what `name` gives."""
         raise NotImplementedError
 
     @property
@@ -63,26 +86,8 @@ class Source:
             yield source
             source = source.parent
 
-    @property
-    def root(self) -> Source:
-        """The outermost parent."""
-        source: Source = self
-        while (parent := source.parent) is not None:
-            source = parent
-        return source
-
     def __str__(self) -> str:
         return self.name
-
-
-def kept_hash(source: Source) -> int:
-    """The hash of a source's kind and fields, computed once: sources nest, and are looked up often."""
-    try:
-        return source._hash
-    except AttributeError:
-        found = hash((type(source), *(getattr(source, name) for name in type(source).__match_args__)))
-        object.__setattr__(source, "_hash", found)
-        return found
 
 
 def content_of(cell: types.CellType) -> Any:

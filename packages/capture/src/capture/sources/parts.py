@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ import torch
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
 
-from .base import FrameValues, Source, content_of, kept_hash
+from .base import FrameValues, Source, content_of, place
 from .roots import Local
 
 # Attributes of nn.Module that hold what users write as plain attributes.
@@ -20,30 +19,29 @@ _TENSOR_DICTS = ("_parameters", "_buffers")
 _MODULE_DICTS = (*_TENSOR_DICTS, "_modules")
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class ReadFrom(Source):
     """Base of the sources that are read from another, `base`."""
 
     base: Source
-
-    __hash__ = kept_hash
 
     @property
     def parent(self) -> Source:
         return self.base
 
 
-@dataclass(frozen=True, slots=True)
+# Sources are asked for it more often than for all else: it is the slot itself, and no call.
+setattr(ReadFrom, "parent", ReadFrom.base)  # noqa: B010
+
+
+@place
 class Attr(ReadFrom):
     """`base.attr`. With `via_dict`, the entry of the instance's `__dict__`, past properties and `__getattr__`."""
 
     attr: str
     via_dict: bool = False
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.{self.attr}"
 
     def load(self) -> list[Instruction]:
@@ -66,7 +64,7 @@ def _brief(key: Any) -> str:
     return f"<{type(key).__name__} {list(key.shape)}>" if isinstance(key, torch.Tensor) else repr(key)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Item(ReadFrom):
     """`base[key]` with a constant key: an index of a list or tuple, or a key of a dict.
 
@@ -77,10 +75,7 @@ class Item(ReadFrom):
     #: It is a dict whose class has a `__getitem__` of its own.
     overridden: bool = False
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         if isinstance(self.base, Attr) and self.base.attr in _MODULE_DICTS and isinstance(self.key, str):
             owner = self.base.base.name
             return f"{owner}.{self.key}" if self.key.isidentifier() else f"{owner}[{self.key}]"
@@ -105,14 +100,11 @@ def is_module_owned(source: Source) -> bool:
     return isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr in _TENSOR_DICTS
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class TypeOf(ReadFrom):
     """`type(base)`."""
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"type({self.base.name})"
 
     def load(self) -> list[Instruction]:
@@ -122,16 +114,13 @@ class TypeOf(ReadFrom):
         return type(self.base.read(values))
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class DictKeyAt(ReadFrom):
     """The dict's key at a position in its order: for keys that are not constants."""
 
     index: int
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"list({self.base.name})[{self.index}]"
 
     def load(self) -> list[Instruction]:
@@ -142,16 +131,13 @@ class DictKeyAt(ReadFrom):
         return list(self.base.read(values))[self.index]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class DictValueAt(ReadFrom):
     """The dict's value at a position in its order: for keys that are not known."""
 
     index: int
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"list({self.base.name}.values())[{self.index}]"
 
     def load(self) -> list[Instruction]:
@@ -162,17 +148,14 @@ class DictValueAt(ReadFrom):
         return _listed_values(self.base.read(values))[self.index]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Applied(ReadFrom):
     """`function(base, index)` of a function of this package that looks into the value and changes nothing."""
 
     function: Callable[[Any, int], Any]
     index: int
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.function.__name__}({self.base.name}, {self.index})"
 
     def load(self) -> list[Instruction]:
@@ -182,16 +165,13 @@ class Applied(ReadFrom):
         return self.function(self.base.read(values), self.index)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Default(ReadFrom):
     """`base.__defaults__[index]` of a Python function."""
 
     index: int
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__defaults__[{self.index}]"
 
     def load(self) -> list[Instruction]:
@@ -202,16 +182,13 @@ class Default(ReadFrom):
         return self.base.read(values).__defaults__[self.index]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class KwDefault(ReadFrom):
     """`base.__kwdefaults__[keyword]` of a Python function."""
 
     keyword: str
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__kwdefaults__[{self.keyword!r}]"
 
     def load(self) -> list[Instruction]:
@@ -222,16 +199,13 @@ class KwDefault(ReadFrom):
         return self.base.read(values).__kwdefaults__[self.keyword]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class CellContent(ReadFrom):
     """`base.__closure__[index].cell_contents` of a Python function."""
 
     index: int
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__closure__[{self.index}].cell_contents"
 
     def load(self) -> list[Instruction]:
@@ -243,16 +217,13 @@ class CellContent(ReadFrom):
         return content_of(self.base.read(values).__closure__[self.index])
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class FunctionGlobal(ReadFrom):
     """`base.__globals__[variable]`: a global of a function that is itself read from the frame."""
 
     variable: str
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.__globals__[{self.variable!r}]"
 
     def load(self) -> list[Instruction]:
@@ -263,16 +234,13 @@ class FunctionGlobal(ReadFrom):
         return self.base.read(values).__globals__[self.variable]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class ClassEntry(ReadFrom):
     """What the dictionaries along the MRO of the class `base` hold under a name: no descriptor is asked."""
 
     entry: str
 
-    __hash__ = kept_hash
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}.{self.entry}"
 
     def load(self) -> list[Instruction]:
@@ -282,12 +250,11 @@ class ClassEntry(ReadFrom):
         return _class_entry(self.base.read(values), self.entry)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Referent(ReadFrom):
     """What the weak reference `base` refers to, None once that is dead: nothing keeps it alive."""
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.base.name}()"
 
     def load(self) -> list[Instruction]:
@@ -296,17 +263,14 @@ class Referent(ReadFrom):
     def read(self, values: FrameValues) -> Any:
         return weakref.ref.__call__(self.base.read(values))
 
-    __hash__ = kept_hash
 
-
-@dataclass(frozen=True, slots=True)
+@place
 class Made(ReadFrom):
     """`function(base)`: what stands for a value, made of it anew each time that it is read."""
 
     function: Callable[[Any], Any]
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.base.name
 
     def load(self) -> list[Instruction]:
@@ -314,8 +278,6 @@ class Made(ReadFrom):
 
     def read(self, values: FrameValues) -> Any:
         return self.function(self.base.read(values))
-
-    __hash__ = kept_hash
 
 
 def _class_entry(cls: type, name: str) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
 
-from .base import FrameValues, Source
+from .base import SAME, FrameValues, Source, place
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Local(Source):
     """An argument of the frame, `*args` and `**kwargs` as the tuple and the dict.
 
@@ -22,8 +22,7 @@ class Local(Source):
     local: str
     entries: tuple[str, ...] | None = field(default=None, compare=False)
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.local
 
     def entry(self, key: object) -> str | None:
@@ -39,14 +38,13 @@ class Local(Source):
         return values.args[self.local]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Closure(Source):
     """The content of a free variable's cell."""
 
     free: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.free
 
     def load(self) -> list[Instruction]:
@@ -56,14 +54,13 @@ class Closure(Source):
         return values.free(self.free)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class ClosureCell(Source):
     """A free variable's cell itself."""
 
     free: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"the cell of {self.free}"
 
     def load(self) -> list[Instruction]:
@@ -73,14 +70,13 @@ class ClosureCell(Source):
         return values.cell(self.free)
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Global(Source):
     """A global of the frame's own module; not a builtin."""
 
     variable: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.variable
 
     def load(self) -> list[Instruction]:
@@ -90,14 +86,13 @@ class Global(Source):
         return values.globals[self.variable]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Builtin(Source):
     """A builtin that no global of the frame's module hides."""
 
     builtin: str
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.builtin
 
     def load(self) -> list[Instruction]:
@@ -107,40 +102,32 @@ class Builtin(Source):
         return values.builtins[self.builtin]
 
 
-@dataclass(frozen=True, slots=True)
+@place
 class Namespace(Source):
     """The dictionary of the frame's globals, or of its builtins, itself: for guards alone."""
 
     of: Literal["globals", "builtins"]
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"the frame's {self.of}"
 
     def read(self, values: FrameValues) -> Any:
         return getattr(values, self.of)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@place
 class ModuleGlobal(Source):
     """A global of another module: what an inlined function's code names. `namespace` is its `__globals__`."""
 
-    module: str
+    module: str = field(compare=False)
     variable: str
-    namespace: dict[str, Any] = field(repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModuleGlobal) and self.namespace is other.namespace and self.variable == other.variable
-
-    def __hash__(self) -> int:
-        return hash((id(self.namespace), self.variable))
+    namespace: dict[str, Any] = field(repr=False, metadata=SAME)
 
     @property
     def parent(self) -> Source:
         return Const(self.namespace, self.module)
 
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return f"{self.module}.{self.variable}"
 
     def load(self) -> list[Instruction]:
@@ -154,21 +141,14 @@ class ModuleGlobal(Source):
         return self.namespace[self.variable]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@place
 class Const(Source):
     """An object known at capture, held by the generated code. `label` names it in reports."""
 
-    value: Any
-    label: str = ""
+    value: Any = field(metadata=SAME)
+    label: str = field(default="", compare=False)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return hash(("const", id(self.value)))
-
-    @property
-    def name(self) -> str:
+    def spelled(self) -> str:
         return self.label or f"<{type(self.value).__qualname__} constant>"
 
     def load(self) -> list[Instruction]:

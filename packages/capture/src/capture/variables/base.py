@@ -182,7 +182,7 @@ class Builder(Protocol):
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
 
-    def is_empty(self, value: Any, owner: Source | None, name: str) -> bool:
+    def is_empty(self, value: Any, source: Source) -> bool:
         """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
 
 

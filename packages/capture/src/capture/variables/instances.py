@@ -8,6 +8,7 @@ from typing import Any
 
 from capture.bytecode import build
 from capture.errors import Unsupported
+from capture.sources import Attr, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
@@ -22,11 +23,20 @@ class Instance(Variable):
     ``payload`` is the built-in part of an instance of a subclass of dict, list, str and the like.
     """
 
+    _dict_source: Attr | None = None
+
     def __init__(self, cls: type, value: Any = None, payload: Variable | None = None) -> None:
         self.cls = cls
         self.value = value
         self.payload = payload
         self.attrs: dict[str, Variable | None] = {}
+
+    def dict_source(self, source: Source) -> Attr:
+        """Where the dictionary is read of the instance that ``source``, its own, reads: made once, since each attribute asks."""
+        found = self._dict_source
+        if found is None or found.base is not source:
+            found = self._dict_source = Attr(source, "__dict__")
+        return found
 
     def python_type(self) -> type:
         return self.cls

@@ -24,6 +24,8 @@ C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.Buil
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
 _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
+#: Types of most of what stands in classes, that cannot change and have neither `__set__` nor `__delete__`.
+_NO_DATA_DESCRIPTORS = frozenset({types.FunctionType, classmethod, staticmethod, type(None), bool, int, str})
 
 
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
@@ -61,6 +63,8 @@ def check_own_class(m: Interpreter, cls: type) -> None:
 
 def is_data_descriptor(m: Interpreter, raw: Any) -> bool:
     """Whether it takes precedence over the instance's dictionary."""
+    if type(raw) in _NO_DATA_DESCRIPTORS:
+        return False
     return isinstance(raw, _DATA_DESCRIPTORS) or any(
         class_lookup(m, type(raw), name)[0] is not MISSING for name in ("__set__", "__delete__")
     )

@@ -11,7 +11,7 @@ from torch.nn.modules import module as torch_module
 from capture.compiled_module import CompiledModule
 from capture.errors import Unsupported
 from capture.guards import GuardKind
-from capture.sources import Const, Source
+from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
@@ -30,12 +30,15 @@ _REGISTRATION_HOOKS = {
     "_modules": "_global_module_registration_hooks",
 }
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
-_GLOBAL_HOOKS = (
-    "_global_backward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-)
+_GLOBAL_HOOKS = [
+    (name, Attr(Const(torch_module, torch_module.__name__), name, via_dict=True))
+    for name in (
+        "_global_backward_pre_hooks",
+        "_global_backward_hooks",
+        "_global_forward_hooks",
+        "_global_forward_pre_hooks",
+    )
+]
 _CALL: Any = vars(torch.nn.Module)["__call__"]
 _CALL_IMPL: Any = vars(torch.nn.Module)["_call_impl"]
 _GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
@@ -179,15 +182,18 @@ class Module(Object):
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""
-        own = self.instance_dict()
+        own, source = self.instance_dict(), self.source
         for name in _HOOKS:
-            if name not in self.attrs and m.builder.is_empty(own.get(name), self.source, name):
+            if (
+                source is not None
+                and name not in self.attrs
+                and m.builder.is_empty(own.get(name), Attr(source, name, via_dict=True))
+            ):
                 continue
             hooks = self.instance_attribute(m, name)
             if hooks is not None and m.operators.truth(hooks.realize(m)):
                 return True
-        where = Const(torch_module, torch_module.__name__)
-        return not all(m.builder.is_empty(getattr(torch_module, name), where, name) for name in _GLOBAL_HOOKS)
+        return any(not m.builder.is_empty(vars(torch_module)[name], place) for name, place in _GLOBAL_HOOKS)
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"

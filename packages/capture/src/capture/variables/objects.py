@@ -18,7 +18,7 @@ from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
-from .constants import BoundBuiltin, Constant
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .functions import Method
 from .handlers import handler_of, handles
 from .instances import Instance, InstanceDict
@@ -59,6 +59,8 @@ _PLAIN_FUNCTIONS = (types.FunctionType, _native.CompiledCallable, _native.Disabl
 
 def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
+    if type(raw) in CONSTANT_TYPES:
+        return m.builder.class_value(owner, name, raw)
     if isinstance(raw, _PLAIN_FUNCTIONS):
         function = m.builder.class_attribute(raw)
         return function if obj is None else m.effects.created(Method(function, obj))
