@@ -34,6 +34,8 @@ class Blocks:
     """Of a product of matrices: so many steps at a time."""
     group: int = 1
     """Of a product: rows of blocks that run side by side, so that they read the same columns out of the cache."""
+    apart: int = 1
+    """Of a product: every so many rows begin alike in memory. Such rows share a block, whose columns begin where vectors do."""
 
     @property
     def options(self) -> dict[str, int]:
@@ -131,8 +133,14 @@ def programs(sizes: Sequence[int], blocks: Blocks) -> int:
     tile = blocks.tile
     if tile is None:
         return -(-math.prod(sizes) // blocks.x)
-    axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
-    return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes))
+    return math.prod(_along(blocks, tile, at, size) for at, size in enumerate(sizes))
+
+
+def _along(blocks: Blocks, tile: Tile, at: int, size: int) -> int:
+    """How many blocks one outer variable takes."""
+    if at == tile.x:
+        return blocks.apart * -(-(-(-size // blocks.apart)) // blocks.x)
+    return -(-(size + blocks.apart - 1) // blocks.r) if at == tile.across else size
 
 
 def of_any_size(blocks: Blocks) -> Blocks:
