@@ -94,6 +94,8 @@ TRITON: dict[str, dict[str, str]] = {
     "ge": {"*": "{0} >= {1}"},
     "logical_and": {"*": "({0} != 0) & ({1} != 0)"},
     "logical_or": {"*": "({0} != 0) | ({1} != 0)"},
+    "short_log": {"f": "library.short_log({0})"},
+    "short_cos": {"f": "library.short_cos({0})"},
     "random_bits": {"i": "prelude.random_bits({0}, {1})"},
 }
 

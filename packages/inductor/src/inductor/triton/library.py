@@ -109,8 +109,21 @@ def short_dot(a, b, total):  # type: ignore[no-untyped-def]
     return tl.dot(a, b, total, input_precision="tf32")
 
 
+@triton.jit
+def short_log(x):  # type: ignore[no-untyped-def]
+    """Logarithm by one instruction, which may say of what is next to 1 that it is above 0."""
+    return tl.minimum(libdevice.fast_logf(x), 0.0)
+
+
+@triton.jit
+def short_cos(x):  # type: ignore[no-untyped-def]
+    """Cosine by one instruction."""
+    return libdevice.fast_cosf(x)
+
+
 if INTERPRETED:
     dot, short_dot, widened = _dot, _dot, _widened
+    short_log, short_cos = libdevice.log, libdevice.cos
 
 
 @triton.jit
