@@ -78,11 +78,11 @@ def _large(graph: fx.Graph, traits: TraitsOf) -> Iterator[tuple[fx.Node, int, in
 def _again(node: fx.Node, traits: TraitsOf) -> int:
     """Elements that the library's product has read and written once more: what more is made of, and what lies in rows that it
     makes of another length."""
-    result = node.meta["val"]
+    result, factors = node.meta["val"], node.args[FACTORS[node.target]]
     again = result.numel() if len(region_of(node)) > 1 else 0
     unit = BYTES // result.dtype.itemsize
     if result.dtype in traits(result.device).aligned_products and result.shape[1] % unit:
-        again += result.numel() + node.args[FACTORS[node.target]][1].meta["val"].numel()
+        again += result.numel() + sum(each.meta["val"].numel() for each in factors[1:] if isinstance(each, fx.Node))
     return again
 
 

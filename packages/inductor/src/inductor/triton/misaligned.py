@@ -27,7 +27,8 @@ def rows_apart(kernel: Kernel, product: Product, height: int) -> int:
     rows = product.sizes(kernel)[0]
     if step is None or step % unit == 0 or not rows.is_Integer:
         return 1
-    blocks = unit * -(-(-(-int(rows) // unit)) // height)
+    alike = -(-int(rows) // unit)
+    blocks = unit * -(-alike // height)
     return unit if rows >= LEAST_FULL * blocks * height else 1
 
 
