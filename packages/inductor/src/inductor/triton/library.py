@@ -141,6 +141,22 @@ def log_add_exp(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def add_exponential(most, total, x):  # type: ignore[no-untyped-def]
+    """The largest number and the sum of the exponentials of all numbers' differences from it, with one more number. -inf adds nothing,
+    also before there is another."""
+    away = x - most
+    part = libdevice.exp(tl.where(x == float("-inf"), float("-inf"), -tl.abs(away)))
+    return prelude.maximum(most, x), tl.where(away > 0, total * part + 1.0, total + part)
+
+
+@triton.jit
+def all_exponentials(most, total):  # type: ignore[no-untyped-def]
+    """Those of all lanes."""
+    largest = tl.reduce(most, 1, prelude.maximum)[:, None]
+    return largest, tl.sum(total * libdevice.exp(most - largest), 1)[:, None]
+
+
+@triton.jit
 def float_floor_divide(a, b):  # type: ignore[no-untyped-def]
     """Floating division rounding down, from the exact remainder: the quotient itself may round up to the next integer."""
     left = libdevice.fmod(a, b)
