@@ -99,6 +99,8 @@ CPP: dict[str, Cpp] = {
     "ge": Cpp("{0} >= {1}", "{0} >= {1}", "{0} | (!{1})"),
     "logical_and": Cpp("truth({0}) & truth({1})", "truth({0}) & truth({1})", "{0} & {1}"),
     "logical_or": Cpp("truth({0}) | truth({1})", "truth({0}) | truth({1})", "{0} | {1}"),
+    "short_log": Cpp("log({0})", cost=Cost.POLYNOMIAL),
+    "short_cos": Cpp("cos({0})", cost=Cost.POLYNOMIAL),
     "random_bits": Cpp(None, "random_bits({0}, {1})", cost=Cost.POLYNOMIAL),
 }
 """By primitive."""

@@ -4,7 +4,8 @@ Flows in: a tensor of seeds, and which of them. Flows out: `torch.ops.in_kernel.
 stood, and which lowerings turn into loops. Called by themselves they compute the same numbers by torch's operators.
 
 An element's number depends on its place in the tensor (row-major, whatever the strides), and on nothing else: however a
-loop runs, and in whichever graph it is computed again, it is the same.
+loop runs, and in whichever graph it is computed again, it is the same. Two elements beside each other share 64 random bits, of which
+one alone would leave half.
 """
 
 from __future__ import annotations
@@ -40,21 +41,33 @@ def _bits(seeds: Tensor, which: int, size: Sequence[int], flipped: int = 0) -> T
     return random_bits(seeds[which] ^ flipped, positions)
 
 
+def _shared_bits(seeds: Tensor, which: int, size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Those that two elements beside each other have together, and which of both each one is."""
+    positions = torch.arange(math.prod(size), device=seeds.device).reshape(list(size))
+    return random_bits(seeds[which], positions >> 1), positions & 1
+
+
 def _uniform(seeds: Tensor, which: int, size: Sequence[int], *, dtype: torch.dtype) -> Tensor:
     digits = DIGITS[dtype]
-    return ((_bits(seeds, which, size) & ((1 << digits) - 1)) * 2.0**-digits).to(dtype)
+    if digits > 32:
+        bits = _bits(seeds, which, size)
+    else:
+        shared, odd = _shared_bits(seeds, which, size)
+        bits = shared >> (odd * 32)
+    return ((bits & ((1 << digits) - 1)) * 2.0**-digits).to(dtype)
 
 
 def _normal(seeds: Tensor, which: int, size: Sequence[int], *, dtype: torch.dtype) -> Tensor:
-    bits = _bits(seeds, which, size)
     if dtype is torch.float64:
-        digits = DIGITS[dtype]
+        bits, digits = _bits(seeds, which, size), DIGITS[dtype]
         first = ((bits & ((1 << digits) - 1)).double() + 1) * 2.0**-digits
-        second = (_bits(seeds, which, size, FLIPPED) & ((1 << digits) - 1)) * 2.0**-digits
+        turns = (_bits(seeds, which, size, FLIPPED) & ((1 << digits) - 1)) * 2.0**-digits
     else:
+        bits, odd = _shared_bits(seeds, which, size)
         first = ((bits & POSITIVE).float() + 1) * 2.0**-31
-        second = ((bits >> 40) & 0xFFFFFF) * 2.0**-24
-    return ((-2 * first.log()).sqrt() * (second * (2 * math.pi)).cos()).to(dtype)
+        # The sine is the cosine of a quarter less. Half a turn less is as random, and closer to zero, where cosines are exacter.
+        turns = ((bits >> 40) & 0xFFFFFF) * 2.0**-24 - (odd + 2) * 0.25
+    return ((-2 * first.log()).sqrt() * (turns * (2 * math.pi)).cos()).to(dtype)
 
 
 def _integers(seeds: Tensor, which: int, size: Sequence[int], low: int, high: int, *, dtype: torch.dtype) -> Tensor:

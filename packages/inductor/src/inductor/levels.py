@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from inductor.ir.body import Body
-from inductor.ir.operations import Reduce, Scan, Store
+from inductor.ir.body import Body, kept
+from inductor.ir.operations import Op, Reduce, Ref, Scan, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,16 @@ def dependencies(body: Body) -> list[tuple[int, ...]]:
             needs.update(defined[symbol] for symbol in op.symbols() if symbol in defined)
         result.append(tuple(sorted(needs)))
     return result
+
+
+def only(body: Body, wanted: Collection[int]) -> tuple[tuple[Op, ...], dict[int, Ref]]:
+    """The operations that `wanted` ones need, and where each old one went."""
+    operands = dependencies(body)
+    needed = set(wanted)
+    for at in range(len(body.ops) - 1, -1, -1):
+        if at in needed:
+            needed.update(operands[at])
+    return kept(body.ops, needed)
 
 
 def live_ops(body: Body, operands: list[tuple[int, ...]] | None = None, dropped: Collection[str] = ()) -> list[bool]:

@@ -141,6 +141,13 @@ PRIMITIVES: dict[str, Primitive] = {
         Primitive("ge", "x >= y", 2, torch.ge, BOOL, discrete=True),
         Primitive("logical_and", "x != 0 and y != 0", 2, torch.logical_and, BOOL, discrete=True),
         Primitive("logical_or", "x != 0 or y != 0", 2, torch.logical_or, BOOL, discrete=True),
+        Primitive(
+            "short_log",
+            "natural logarithm of 0 < x <= 1 in float32, at most 0, to 2**-20: of what is random anyway",
+            1,
+            torch.log,
+        ),
+        Primitive("short_cos", "cosine of |x| < 6 in float32, to 2**-18: of what is random anyway", 1, torch.cos),
         Primitive("random_bits", "64 random bits for seed x at position y, both int64", 2, random_bits, expensive=True),
     )
 }

@@ -16,6 +16,7 @@ from torch import fx
 
 from inductor.cache import DiskCache
 from inductor.figures import kept
+from inductor.lowerings.alignment import BYTES
 from inductor.regions import Compiler, Region, alone, is_known, region_of
 from inductor.rivals import WORTH
 from inductor.samples import timed
@@ -43,10 +44,10 @@ class Rates:
     library: float
     again: float
 
-    def leave(self, rows: int, steps: int, columns: int, ends: bool) -> bool:
-        """Whether the library's product of these sizes is faster, if more is made of its elements where it `ends`."""
-        work, again = rows * steps * columns, self.again * rows * columns if ends else 0.0
-        return self.library * work + again < WORTH * self.own * work
+    def leave(self, rows: int, steps: int, columns: int, again: int) -> bool:
+        """Whether the library's product of these sizes is faster, where so many elements are then read and written once more."""
+        work = rows * steps * columns
+        return self.library * work + self.again * again < WORTH * self.own * work
 
 
 def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | None, traits: TraitsOf) -> frozenset[str]:
@@ -58,7 +59,7 @@ def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | No
         if kind not in rates:
             rates[kind] = _rates(*kind, compiler, cache)
         found = rates[kind]
-        if found is not None and found.leave(rows, steps, columns, len(region_of(node)) > 1):
+        if found is not None and found.leave(rows, steps, columns, _again(node, traits)):
             left.append(node.name)
     return frozenset(left)
 
@@ -72,6 +73,17 @@ def _large(graph: fx.Graph, traits: TraitsOf) -> Iterator[tuple[fx.Node, int, in
         is_large = min(sizes) >= LEAST and one.numel() * other[1] >= LARGE
         if is_large and node.meta["val"].dtype in traits(node.meta["val"].device).contractions:
             yield node, *sizes
+
+
+def _again(node: fx.Node, traits: TraitsOf) -> int:
+    """Elements that the library's product has read and written once more: what more is made of, and what lies in rows that it
+    makes of another length."""
+    result, factors = node.meta["val"], node.args[FACTORS[node.target]]
+    again = result.numel() if len(region_of(node)) > 1 else 0
+    unit = BYTES // result.dtype.itemsize
+    if result.dtype in traits(result.device).aligned_products and result.shape[1] % unit:
+        again += result.numel() + sum(each.meta["val"].numel() for each in factors[1:] if isinstance(each, fx.Node))
+    return again
 
 
 def _rates(device: torch.device, dtype: torch.dtype, compiler: Compiler, cache: DiskCache | None) -> Rates | None:

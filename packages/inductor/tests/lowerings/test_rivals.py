@@ -129,9 +129,9 @@ def test_large_products_go_to_who_is_faster(
 
 def test_what_is_read_again_counts() -> None:
     rates = inductor.rates.Rates(own=1e-11, library=0.9e-11, again=1e-9)
-    assert rates.leave(512, 1024, 512, ends=False)
-    assert not rates.leave(512, 1024, 512, ends=True)
-    assert rates.leave(512, 4096, 512, ends=True)
+    assert rates.leave(512, 1024, 512, again=0)
+    assert not rates.leave(512, 1024, 512, again=512 * 512)
+    assert rates.leave(512, 4096, 512, again=512 * 512)
 
 
 def large_product(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inductor.triton.blocks import Nature, choose
+from inductor.triton.blocks import Nature, choose, of_any_size
 from inductor.triton.tiles import Tile
 
 SUM, NORM = 1, 3
@@ -45,4 +45,24 @@ def test_points_of_small_elements_are_more(width: int, x: int) -> None:
 
 def test_columns() -> None:
     blocks = choose(4096 * 8, 2048, Nature(SUM, 2, Tile(0)), 1 << 24, (4096, None))
-    assert (blocks.x, blocks.r, blocks.warps) == (64, 64, 4)
+    assert (blocks.x, blocks.r, blocks.warps, blocks.stages) == (64, 64, 4, 1)
+
+
+@pytest.mark.parametrize(("inner", "read", "r", "stages"), [(2048, 4, 32, 3), (2048, 8, 64, 1), (64, 4, 64, 1)])
+def test_long_columns_are_read_ahead(inner: int, read: int, r: int, stages: int) -> None:
+    """As far as there is memory for it."""
+    blocks = choose(4096 * 8, inner, Nature(SUM, 2, Tile(0), read=read), 1 << 24, (4096, None))
+    assert (blocks.x, blocks.r, blocks.warps, blocks.stages) == (64, r, 4, stages)
+    assert of_any_size(blocks).stages == 1
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "width", "x", "warps"), [(12544, 512, 2, 32, 8), (12544, 2048, 4, 8, 8), (8, 512, 2, 8, 2)]
+)
+def test_rows_that_are_turned_lie_side_by_side(outer: int, inner: int, width: int, x: int, warps: int) -> None:
+    blocks = choose(outer, inner, Nature(NORM, width, turned=True), 1 << 24)
+    assert (blocks.x, blocks.warps) == (x, warps)
+
+
+def test_positions_are_found_by_few_threads() -> None:
+    assert choose(4096, 8192, Nature(SUM, 2, finds=True), 1 << 26).warps == 4

@@ -17,6 +17,7 @@ from inductor_apart import compiled_apart
 from inductor_dynamic import trace_dynamic
 from inductor_tracing import trace
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 import inductor.lowerings.alignment
 import inductor.rivals
@@ -34,7 +35,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("runs under Triton's interpreter", allow_module_level=True)
 from inductor.triton import TritonBackend
 from inductor.triton.choices import Choices
-from inductor.triton.forms import printed
+from inductor.triton.forms import only_blocks, printed
 from inductor.triton.product import product_of
 from inductor.triton.product_tuning import ProductTunings
 from inductor.triton.tilings import Tiling, suitable
@@ -144,6 +145,50 @@ def test_all_blocks_give_the_same(tiling: Tiling, size: tuple[int, int, int]) ->
     backend.build(backend.module_text([source]), [source])[kernel.name](a, b, bias, out)
     wanted = torch.relu(a @ b + bias)
     torch.testing.assert_close(out, wanted, atol=0.02, rtol=0.002)
+
+
+MISALIGNED: dict[str, tuple[Callable[..., Any], list[Tensor]]] = {
+    "odd columns": (lambda x, w: F.linear(x, w), [normal(128, 40), normal(77, 40)]),
+    "factor in rows": (lambda x, w: x @ w, [normal(128, 40), normal(40, 77)]),
+    "fewer rows than blocks": (
+        lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        [normal(121, 40), normal(91, 40), normal(91)],
+    ),
+    "every second vector": (lambda x, w: F.linear(x, w), [normal(128, 33), normal(60, 33)]),
+    "several results": (
+        lambda x, w, r: ((y := x @ w), y.float() + r),
+        [normal(128, 32), normal(32, 45), normal(128, 45)],
+    ),
+    "batches": (lambda x, w: torch.bmm(x, w), [normal(2, 128, 32), normal(2, 32, 40)[..., :37]]),
+    "fewer columns than a vector": (lambda x, w: F.linear(x, w), [normal(128, 32), normal(5, 32)]),
+}
+
+
+@pytest.mark.parametrize("name", MISALIGNED)
+def test_rows_that_begin_alike_are_written_by_vectors(name: str) -> None:
+    """Results whose rows begin where no vector does: elements within, at the borders and beyond the last row."""
+    fn, inputs = MISALIGNED[name]
+    (kernel,) = kernels_of(fn, *inputs)
+    source = printed(kernel, Tiling(16, 16, 32, 4, 3))
+    blocks = only_blocks(source)
+    assert blocks is not None and blocks.apart == 8
+    assert source.text.count("if inside:") == source.text.count("tl.multiple_of(")
+    expected = list(pytree.tree_leaves(fn(*inputs)))
+    results = [arg.name for arg in kernel.args if arg.role == "out"]
+    found = dict(zip([arg.name for arg in kernel.args if arg.role == "in"], inputs, strict=True))
+    found |= {name: torch.full_like(like, 7) for name, like in zip(results, expected, strict=True)}
+    backend = TritonBackend("cpu")
+    backend.build(backend.module_text([source]), [source])[kernel.name](*(found[arg.name] for arg in kernel.args))
+    for name, wanted in zip(results, expected, strict=True):
+        torch.testing.assert_close(found[name], wanted, atol=0.03, rtol=0.005)
+
+
+def test_rows_stay_together_where_blocks_of_those_alike_would_be_empty() -> None:
+    for rows, columns, apart in ((4096, 50257, 8), (4096, 50264, 1), (200, 50257, 1), (1024, 45, 8)):
+        inputs = torch.empty(rows, 64).half(), torch.empty(64, columns).half()
+        (kernel,) = kernels_of(lambda a, b: a @ b, *inputs)
+        blocks = only_blocks(printed(kernel, Tiling(128, 64, 32, 4, 3)))
+        assert blocks is not None and blocks.apart == apart
 
 
 def test_text(golden: Callable[[str, str], None]) -> None:

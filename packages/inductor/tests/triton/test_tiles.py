@@ -31,6 +31,16 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor], set[Tile | None]]] =
     "sum of columns": (lambda x: x.sum(0), [normal(77, 45)], {Tile(0)}),
     "sum of columns of images": (lambda x: x.sum(1), [normal(3, 33, 70)], {Tile(1)}),
     "sum of rows": (lambda x: x.sum(1), [normal(77, 45)], {None}),
+    "sum of long columns by rows": (
+        lambda x, y: (x * y).sum(0),
+        [normal(300, 45), normal(300, 1)],
+        {Tile(0)},
+    ),
+    "norms of rows, transposed": (
+        lambda x: torch.nn.functional.layer_norm(x, (70,)).transpose(1, 2).contiguous(),
+        [normal(3, 45, 70)],
+        {None},
+    ),
     "softmax of columns": (lambda x: torch.softmax(x, 0), [normal(50, 70)], {Tile(0)}),
     "largest of columns": (lambda x: x.argmax(0), [normal(50, 70)], {Tile(0)}),
     "transpose": (lambda x: x.t().contiguous(), [normal(130, 70)], {Tile(0, 1)}),

@@ -36,6 +36,12 @@ def _drawn(
     return builder.pointwise(out.device, dtype, size, element, cost + seeds.cost)
 
 
+def _pair(position: Scalar) -> tuple[Scalar, Scalar]:
+    """Of an element the number of its pair, and which of both it is. Most of what both draw is the same: where a thread has both,
+    compilers see that it is."""
+    return prim.rshift(position, 1), prim.bitwise_and(position, 1)
+
+
 def _fraction(bits: Scalar, digits: int, dtype: torch.dtype) -> Scalar:
     """The lowest bits as a number of [0, 1), exact."""
     return _whole(prim.bitwise_and(bits, (1 << digits) - 1), digits, dtype) * 2.0**-digits
@@ -48,29 +54,33 @@ def _whole(bits: Scalar, digits: int, dtype: torch.dtype) -> Scalar:
 
 @lowering(UNIFORM)
 def uniform(builder: Builder, seeds: TensorValue, which: int, size: Any, *, dtype: torch.dtype) -> TensorValue:
-    """Random bits, as many as the dtype holds."""
+    """Random bits, as many as the dtype holds; of 64 two elements beside each other have a half each."""
 
     def compute(seed: Scalar, position: Scalar) -> Scalar:
-        return _fraction(prim.random_bits(seed, position), DIGITS[dtype], dtype)
+        if DIGITS[dtype] > 32:
+            return _fraction(prim.random_bits(seed, position), DIGITS[dtype], dtype)
+        pair, odd = _pair(position)
+        return _fraction(prim.rshift(prim.random_bits(seed, pair), odd * 32), DIGITS[dtype], dtype)
 
     return _drawn(builder, seeds, which, compute)
 
 
 @lowering(NORMAL)
 def normal(builder: Builder, seeds: TensorValue, which: int, size: Any, *, dtype: torch.dtype) -> TensorValue:
-    """By the method of Box and Muller: the distance from 31 bits, the angle from 24 others; in float64 53 bits each."""
+    """By the method of Box and Muller: the distance from 31 bits, the angle from 24 others, a quarter of a turn away for the second of
+    two elements beside each other; in float64 53 bits each, for each element."""
 
     def compute(seed: Scalar, position: Scalar) -> Scalar:
-        bits = prim.random_bits(seed, position)
         if dtype is torch.float64:
+            bits = prim.random_bits(seed, position)
             first = _whole(prim.bitwise_and(bits, (1 << 53) - 1), 53, dtype) + 1
-            distance = prim.log(first * 2.0**-53)
             angle = _fraction(prim.random_bits(prim.bitwise_xor(seed, FLIPPED), position), 53, dtype)
-        else:
-            first = _whole(prim.bitwise_and(bits, POSITIVE), 31, torch.float32) + 1
-            distance = prim.log(first * 2.0**-31)
-            angle = _fraction(prim.rshift(bits, 40), 24, torch.float32)
-        return prim.sqrt(distance * -2) * prim.cos(angle * (2 * math.pi))
+            return prim.sqrt(prim.log(first * 2.0**-53) * -2) * prim.cos(angle * (2 * math.pi))
+        pair, odd = _pair(position)
+        bits = prim.random_bits(seed, pair)
+        first = _whole(prim.bitwise_and(bits, POSITIVE), 31, torch.float32) + 1
+        angle = _fraction(prim.rshift(bits, 40), 24, torch.float32) - (_whole(odd, 1, torch.float32) + 2) * 0.25
+        return prim.sqrt(prim.short_log(first * 2.0**-31) * -2) * prim.short_cos(angle * (2 * math.pi))
 
     return _drawn(builder, seeds, which, compute)
 

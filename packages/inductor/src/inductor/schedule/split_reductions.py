@@ -6,20 +6,23 @@ of these. It comes before fusion, which joins the first steps of reductions that
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import sympy
+import torch
 
 from inductor.contractions import contraction_of
-from inductor.ir.body import Body, kept
+from inductor.ir.body import Body
 from inductor.ir.indexing import contiguous_strides
 from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Scan, Store, Symbol
 from inductor.ir.program import Buffer, LoopOp, Operation, Program
-from inductor.levels import dependencies, split
+from inductor.levels import only, split
 from inductor.options import Options
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import estimate, number
 from inductor.schedule.traffic import contiguous_traffic
+from inductor.schedule.variances import Variance, variances
 from inductor.traits import TraitsOf
 from symshapes import simplify_with_ranges
 
@@ -51,18 +54,29 @@ def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Pr
         return program
     operations: list[Operation] = []
     buffers = dict(program.buffers)
-    for op in program.operations:
-        if not isinstance(op, LoopOp) or op.device not in devices:
-            operations.append(op)
+    pairs = variances(program.operations)
+    squares: dict[int, LoopOp] = {}
+    """Loops that have become second steps."""
+    for at, op in enumerate(program.operations):
+        if not isinstance(op, LoopOp) or op.device not in devices or at in squares:
+            operations.append(squares.get(at, op))
             continue
         blocked = bool(traits(op.device).contractions) and contraction_of(op.body) is not None
         beside = COLUMNS if blocked or _is_beside(op) else 1
         cut = (_cut_product(op) if blocked else None) or _cut(op, beside)
-        if cut is not None:
-            operations += _split(op, *cut, beside > 1, buffers)
-        else:
+        if cut is None:
             operations.append(op)
+        elif at in pairs and _cut(pairs[at][1].squares, beside) == cut and _is_known(op):
+            *steps, squares[pairs[at][0]] = _split_variance(pairs[at][1], *cut, beside > 1, buffers)
+            operations += steps
+        else:
+            operations += _split(op, *cut, beside > 1, buffers)
     return replace(program, operations=operations, buffers=buffers)
+
+
+def _is_known(loop: LoopOp) -> bool:
+    """Whether all of a loop's sizes are."""
+    return all(size.is_Integer for size in (*loop.outer_sizes, *loop.inner_sizes))
 
 
 def _cut_product(loop: LoopOp) -> tuple[int, Expr] | None:
@@ -121,50 +135,80 @@ def _divisor(size: int, most: int) -> int:
     return next(parts for parts in range(min(size, most), 0, -1) if size % parts == 0)
 
 
-def _split(loop: LoopOp, dim: int, count: Expr, beside: bool, buffers: dict[str, Buffer]) -> list[LoopOp]:
-    """The two steps. Partial results of rows that lie `beside` each other do so, too."""
-    body = loop.body
-    reductions = split(body).passes[0].reductions
-    part = sympy.Symbol("part", integer=True, nonnegative=True)
-    size = (*loop.outer_sizes, count)
-    strides = contiguous_strides(size)
-    if beside:
-        strides = (*contiguous_strides(loop.outer_sizes), sympy.prod(loop.outer_sizes))
-    place = sympy.Add(*(v * s for v, s in zip((*body.outer_vars, part), strides, strict=True)))
-    partial: dict[int, str] = {}
-    for at in reductions:
-        dtype = body.ops[at].dtype
+@dataclass
+class _Parts:
+    """Parts of a loop's rows, and the buffers of their results. Those of rows that lie `beside` each other do so, too."""
+
+    loop: LoopOp
+    dim: int
+    count: Expr
+    beside: bool
+
+    def __post_init__(self) -> None:
+        loop, dim, count = self.loop, self.dim, self.count
+        self.variable = sympy.Symbol("part", integer=True, nonnegative=True)
+        self.size = (*loop.outer_sizes, count)
+        self.strides = contiguous_strides(self.size)
+        if self.beside:
+            self.strides = (*contiguous_strides(loop.outer_sizes), sympy.prod(loop.outer_sizes))
+        variables = (*loop.body.outer_vars, self.variable)
+        self.place = sympy.Add(*(v * s for v, s in zip(variables, self.strides, strict=True)))
+        self.length = sympy.Integer(1) if count == loop.inner_sizes[dim] else loop.inner_sizes[dim] // count
+        self.short = (*loop.inner_sizes[:dim], self.length, *loop.inner_sizes[dim + 1 :])
+
+    def buffer(self, at: int, dtype: torch.dtype | None, buffers: dict[str, Buffer]) -> str:
+        """A new one, for the partial results of one reduction."""
         assert dtype is not None
-        name = f"{loop.writes[0]}_part{len(partial)}"
-        partial[at] = name
-        buffers[name] = Buffer(name, loop.device, dtype, size, strides)
-    length = sympy.Integer(1) if count == loop.inner_sizes[dim] else loop.inner_sizes[dim] // count
-    short = (*loop.inner_sizes[:dim], length, *loop.inner_sizes[dim + 1 :])
-    first = _first_step(
-        body, partial, place, body.inner_vars[dim], part * length, short, {part: count}, loop.outer_sizes
-    )
+        name = f"{self.loop.writes[0]}_part{at}"
+        buffers[name] = Buffer(name, self.loop.device, dtype, self.size, self.strides)
+        return name
+
+    def body(self) -> Body:
+        """The loop's over one part."""
+        body, cut = self.loop.body, self.loop.body.inner_vars[self.dim]
+        start = self.variable * self.length
+        moved = body.substitute({cut: start + cut}, (*body.outer_vars, self.variable), body.inner_vars)
+        ranges = dict(zip((*moved.outer_vars, *moved.inner_vars), (*self.size, *self.short), strict=True))
+        return _simplified(moved, ranges)
+
+    def first(self, body: Body, names: Sequence[str]) -> LoopOp:
+        """The loop over all parts."""
+        return replace(self.loop, writes=tuple(names), outer_sizes=self.size, inner_sizes=self.short, body=body)
+
+
+def _split(loop: LoopOp, dim: int, count: Expr, beside: bool, buffers: dict[str, Buffer]) -> list[LoopOp]:
+    """The two steps."""
+    parts, body = _Parts(loop, dim, count, beside), loop.body
+    partial: dict[int, str] = {}
+    for at in split(body).passes[0].reductions:
+        partial[at] = parts.buffer(len(partial), body.ops[at].dtype, buffers)
+    second = _second_step(body, partial, parts.place, parts.variable)
     return [
-        replace(loop, writes=tuple(partial.values()), outer_sizes=size, inner_sizes=short, body=first),
-        replace(loop, inner_sizes=(count,), body=_second_step(body, partial, place, part)),
+        parts.first(_first_step(parts.body(), partial, parts.place), [*partial.values()]),
+        replace(loop, inner_sizes=(count,), body=second),
     ]
 
 
-def _first_step(
-    body: Body,
-    partial: dict[int, str],
-    place: Expr,
-    cut: Symbol,
-    start: Expr,
-    inner_sizes: tuple[Expr, ...],
-    parts: dict[Symbol, Expr],
-    outer_sizes: tuple[Expr, ...],
-) -> Body:
-    """All that the reductions need, over parts of the rows, and stores of the partial results: the loop `cut` begins at
-    `start`, which is by the variable of the parts."""
-    moved = body.substitute({cut: start + cut}, (*body.outer_vars, *parts), body.inner_vars)
-    ranges = parts | dict(zip(body.outer_vars, outer_sizes, strict=True))
-    ranges |= dict(zip(body.inner_vars, inner_sizes, strict=True))
-    ops = _only(_simplified(moved, ranges), set(partial))
+def _split_variance(
+    variance: Variance, dim: int, count: Expr, beside: bool, buffers: dict[str, Buffer]
+) -> list[LoopOp]:
+    """The first step of both, and the second one of each."""
+    parts = _Parts(variance.mean, dim, count, beside)
+    dtype = variance.mean.body.ops[variance.sum].dtype
+    names = [parts.buffer(at, dtype, buffers) for at in range(2)]
+    points = int(sympy.prod(parts.short))
+    first = variance.first_step(names, parts.place, parts.body(), points)
+    mean, squares = variance.second_steps(names, parts.place, parts.variable, points)
+    return [
+        parts.first(first, names),
+        replace(variance.mean, inner_sizes=(count,), body=mean),
+        replace(variance.squares, inner_sizes=(count,), body=squares),
+    ]
+
+
+def _first_step(moved: Body, partial: dict[int, str], place: Expr) -> Body:
+    """All that the reductions need, over parts of the rows, and stores of the partial results."""
+    ops = only(moved, partial)
     stores = [Store(name, place, ops[1][at], None) for at, name in partial.items()]
     return Body(moved.outer_vars, moved.inner_vars, (*ops[0], *stores))
 
@@ -172,16 +216,6 @@ def _first_step(
 def _simplified(body: Body, ranges: dict[Symbol, Expr]) -> Body:
     ops = tuple(op.with_index(lambda index: simplify_with_ranges(index, ranges)) for op in body.ops)
     return Body(body.outer_vars, body.inner_vars, ops)
-
-
-def _only(body: Body, wanted: set[int]) -> tuple[tuple[Op, ...], dict[int, Ref]]:
-    """The operations that `wanted` ones need, and where each old one went."""
-    operands = dependencies(body)
-    needed = set(wanted)
-    for at in range(len(body.ops) - 1, -1, -1):
-        if at in needed:
-            needed.update(operands[at])
-    return kept(body.ops, needed)
 
 
 def _second_step(body: Body, partial: dict[int, str], place: Expr, part: Symbol) -> Body:

@@ -34,6 +34,8 @@ class Blocks:
     """Of a product of matrices: so many steps at a time."""
     group: int = 1
     """Of a product: rows of blocks that run side by side, so that they read the same columns out of the cache."""
+    apart: int = 1
+    """Of a product: every so many rows begin alike in memory. Such rows share a block, whose columns begin where vectors do."""
 
     @property
     def options(self) -> dict[str, int]:
@@ -61,6 +63,14 @@ WORD = 16
 """Bytes that a thread reads at once, if they begin at a multiple."""
 TILE = 4096
 """Points of a block with a tile."""
+STEP = 32
+"""Points of longer columns that are looked at together."""
+AHEAD, AHEAD_BYTES = 3, 1 << 15
+"""How many steps of columns are on their way at once, and what they may take of the memory that a program's threads share."""
+TURNED = 64
+"""Bytes of neighbouring rows that lie side by side where a kernel reads or writes something the other way around."""
+TURNED_POINTS = 16384
+"""Points of a block of such rows."""
 SHARED_ROWS = 128
 """With fewer rows whose running results are wanted programs share those that are long."""
 SHARED_ROW = 1 << 15
@@ -80,6 +90,12 @@ class Nature:
     tile: Tile | None = None
     part: int = 0
     """How many points of a row a program may have that shares it with others; 0: programs share none."""
+    read: int = 0
+    """Bytes that it reads for each point of its block."""
+    turned: bool = False
+    """Some of what it reads or writes is contiguous in another variable than its rows."""
+    finds: bool = False
+    """It looks for positions: for that threads had better have many points each, and little to tell each other."""
 
 
 def choose(
@@ -100,7 +116,7 @@ def choose(
     # The last block of a walk reaches beyond the end; where one holds all of a row no number comes near the limit.
     wide = largest is None or largest > INT32_LIMIT - LOOPED
     if nature.tile is not None:
-        return _tiled(outer, inner, nature.passes > 0, wide, nature.tile, axes)
+        return _tiled(outer, inner, nature, wide, nature.tile, axes)
     if nature.passes == 0:
         x = min(1024 if nature.width > 2 else 2048, 1 << 20 if outer is None else next_power_of_two(outer))
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
@@ -111,7 +127,12 @@ def choose(
         return Blocks(x=1, r=LOOPED, persistent=False, warps=LOOPED_WARPS, wide=wide)
     r = next_power_of_two(inner)
     x = _rows(outer, r, inner * nature.width % WORD == 0)
-    return Blocks(x=x, r=r, persistent=True, warps=max(1, min(MOST_WARPS, x * r // WARP)), wide=wide)
+    if nature.turned and outer is not None:
+        side_by_side = min(next_power_of_two(outer), TURNED // nature.width, TURNED_POINTS // r)
+        if side_by_side > x:
+            return Blocks(side_by_side, r, persistent=True, warps=_warps(side_by_side * r, 2048), wide=wide)
+    each = 4 * WARP if nature.finds else WARP
+    return Blocks(x=x, r=r, persistent=True, warps=max(1, min(MOST_WARPS, x * r // each)), wide=wide)
 
 
 def _rows(outer: int | None, r: int, aligned: bool) -> int:
@@ -131,8 +152,15 @@ def programs(sizes: Sequence[int], blocks: Blocks) -> int:
     tile = blocks.tile
     if tile is None:
         return -(-math.prod(sizes) // blocks.x)
-    axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
-    return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes))
+    return math.prod(_along(blocks, tile, at, size) for at, size in enumerate(sizes))
+
+
+def _along(blocks: Blocks, tile: Tile, at: int, size: int) -> int:
+    """How many blocks one outer variable takes."""
+    if at == tile.x:
+        alike = -(-size // blocks.apart)
+        return blocks.apart * -(-alike // blocks.x)
+    return -(-(size + blocks.apart - 1) // blocks.r) if at == tile.across else size
 
 
 def of_any_size(blocks: Blocks) -> Blocks:
@@ -141,18 +169,21 @@ def of_any_size(blocks: Blocks) -> Blocks:
     if blocks.x == blocks.r == 1:
         return replace(blocks, warps=1)
     if blocks.tile is not None:
-        return blocks if blocks.tile.across is None else replace(blocks, x=64, r=64, warps=_warps(TILE, 512))
+        if blocks.tile.across is None:
+            return replace(blocks, stages=1)
+        return replace(blocks, x=64, r=64, warps=_warps(TILE, 512))
     r = max(blocks.r, min(HELD_LIMIT, 1 << (blocks.r.bit_length() // 2 * 2))) if blocks.persistent else blocks.r
     x = max(1, ROWS // r)
     return replace(blocks, x=x, r=r, warps=4 if r == 1 else max(1, min(MOST_WARPS, x * r // WARP)))
 
 
 def _tiled(
-    outer: int | None, inner: int | None, reduces: bool, wide: bool, tile: Tile, axes: tuple[int | None, int | None]
+    outer: int | None, inner: int | None, nature: Nature, wide: bool, tile: Tile, axes: tuple[int | None, int | None]
 ) -> Blocks:
-    """Square blocks, or long ones where an axis is short; of a reduction narrower ones where there would be few programs."""
+    """Square blocks, or long ones where an axis is short; of a reduction narrower ones where there would be few programs, and a few rows
+    at a time, the next of them on their way."""
     first, second = (next_power_of_two(TILE if axis is None else axis) for axis in axes)
-    if not reduces:
+    if nature.passes == 0:
         x = min(64, first)
         r = min(TILE // x, second, 128)
         x = min(TILE // r, first, 128)
@@ -161,6 +192,8 @@ def _tiled(
     x = min(32 if few else 64, first)
     row = TILE if inner is None else next_power_of_two(inner)
     r = min(TILE // x, row)
+    if not few and r < row and nature.read and AHEAD * x * STEP * nature.read <= AHEAD_BYTES:
+        return Blocks(x, STEP, persistent=False, warps=4, wide=wide, tile=tile, stages=AHEAD)
     return Blocks(x, r, persistent=inner is not None and inner <= r, warps=_warps(x * r, 1024), wide=wide, tile=tile)
 
 

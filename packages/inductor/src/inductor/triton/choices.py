@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from inductor.device import Kernel
-from inductor.triton.blocks import Blocks
+from inductor.triton.blocks import Blocks, programs
 from inductor.triton.extent import extent_of
 from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks, nature_of
 from inductor.triton.scans import sharing, words_of
@@ -106,8 +106,7 @@ class Choices:
         tile = blocks.tile
         if tile is None or points == 0:
             return points, form, blocks.x
-        axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
-        return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes)), form, 1
+        return programs(sizes, blocks), form, 1
 
     def _usual_form(self, wanted: Blocks) -> int:
         """Of those that the heuristics asked for so far one that serves as well, or a new one."""

@@ -94,6 +94,8 @@ TRITON: dict[str, dict[str, str]] = {
     "ge": {"*": "{0} >= {1}"},
     "logical_and": {"*": "({0} != 0) & ({1} != 0)"},
     "logical_or": {"*": "({0} != 0) | ({1} != 0)"},
+    "short_log": {"f": "library.short_log({0})"},
+    "short_cos": {"f": "library.short_cos({0})"},
     "random_bits": {"i": "prelude.random_bits({0}, {1})"},
 }
 
@@ -142,7 +144,7 @@ def greatest(dtype: torch.dtype) -> str:
 @dataclass(frozen=True)
 class TritonReduction:
     """What a reduction of values of a dtype starts from; how two accumulators combine (for a position: the function that keeps
-    one of two pairs of value and position), and how one block of them ends as a column."""
+    one of two pairs of value and position), and how one block of them ends as a column (for a position: the value that is there)."""
 
     neutral: Callable[[torch.dtype], str]
     combine: str
@@ -154,8 +156,8 @@ TRITON_REDUCTIONS: dict[str, TritonReduction] = {
     "prod": TritonReduction(lambda _: "1", "{a} * {b}", "tl.reduce({0}, 1, prelude.multiply)[:, None]"),
     "max": TritonReduction(least, "prelude.maximum({a}, {b})", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
     "min": TritonReduction(greatest, "prelude.minimum({a}, {b})", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
-    "argmax": TritonReduction(least, "prelude.arg_max"),
-    "argmin": TritonReduction(greatest, "prelude.arg_min"),
+    "argmax": TritonReduction(least, "prelude.arg_max", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
+    "argmin": TritonReduction(greatest, "prelude.arg_min", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
     "any": TritonReduction(lambda _: "0", "{a} | {b}", "tl.max({0}.to(tl.int8), 1)[:, None] != 0"),
     "all": TritonReduction(lambda _: "1", "{a} & {b}", "tl.min({0}.to(tl.int8), 1)[:, None] != 0"),
 }

@@ -7,7 +7,9 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import torch
 
@@ -39,8 +41,9 @@ from inductor.triton.blocks import INT32_LIMIT, Blocks, Nature, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
+from inductor.triton.online import Online, walked_together
 from inductor.triton.scans import beginning, has_scan, scan_lines, shared_part, sharing
-from inductor.triton.tiles import tile_of
+from inductor.triton.tiles import Tile, is_turned, tile_of
 from symshapes import print_expr
 
 CHECKS = "index_checks"
@@ -87,7 +90,22 @@ def nature_of(kernel: Kernel) -> Nature:
     """What of a kernel decides its blocks, besides its sizes."""
     passes = len(split(kernel.body).passes) if kernel.inner_sizes else 0
     width = max((arg.dtype.itemsize for arg in kernel.args if arg.role != "size"), default=1)
-    return Nature(passes, width, tile_of(kernel), shared_part(kernel.body))
+    tile = tile_of(kernel)
+    finds = any(isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position for op in kernel.body.ops)
+    turned = tile is None and is_turned(kernel)
+    return Nature(passes, width, tile, shared_part(kernel.body), _read(kernel, tile), turned, finds)
+
+
+def _read(kernel: Kernel, tile: Tile | None) -> int:
+    """Bytes that are read for each point of a block of columns."""
+    if tile is None or not kernel.inner_sizes:
+        return 0
+    widths = {arg.name: arg.dtype.itemsize for arg in kernel.args}
+    axes = {kernel.body.outer_vars[tile.x]}, set(kernel.body.inner_vars)
+    loads = dict.fromkeys((op.buffer, op.index) for op in kernel.body.ops if isinstance(op, Load))
+    return sum(
+        widths[buffer] for buffer, index in loads if all(not index.free_symbols.isdisjoint(axis) for axis in axes)
+    )
 
 
 def blocks_for(sizes: tuple[int | None, ...], inner: int | None, nature: Nature, largest: int | None) -> Blocks:
@@ -126,12 +144,16 @@ class KernelPrinter:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
         if self.blocks.persistent and kernel.inner_sizes:
             self._inner_variables(self._part() if self.blocks.shared else "0")
+        together: list[Online] = []
         for k, walk in enumerate(self.plan.passes):
             self._operations(self.plan.outer[k])
             if self.blocks.persistent:
                 self._persistent_pass(walk)
+            elif together:
+                together = []  # the walk before was this one, too
             else:
-                self._looped_pass(k, walk)
+                together = walked_together(kernel.body, self.plan, k, product(kernel.inner_sizes))
+                self._looped_pass(k, walk, together)
         self._operations(self.plan.outer[-1])
         return self._function()
 
@@ -289,6 +311,10 @@ class KernelPrinter:
             self._value(at, f"tl.load({op.buffer} + tl.full([1, 1], {self._index(op.index)}, {self._int})){widen}")
             return
         pointer, guard = self._access(at, op, op.mask)
+        if self._is_along_the_row(at, op):
+            pointer = f"{op.buffer} + tl.broadcast_to({self._index(op.index)}, [1, RBLOCK])"
+            self._value(at, f"tl.load({pointer}, mask=r_index < r_count, other=0){widen}")
+            return
         if self.kernel.inner_sizes and not self._covers_block(at):
             # Of a block of one column each thread would load what its rows need once for each of its inner points.
             pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
@@ -300,6 +326,13 @@ class KernelPrinter:
         """Whether all points read the same one, which is there since a program has a point: it is read, and computed with, once."""
         known = set(self.kernel.symbols)
         return op.mask is None and not self._covers_block(at) and op.index.free_symbols <= known
+
+    def _is_along_the_row(self, at: int, op: Load) -> bool:
+        """Whether it is the same for all columns of a block of columns, and read once for all of them."""
+        tile, body = self.blocks.tile, self.kernel.body
+        if tile is None or at not in self.plan.inner or op.mask is not None:
+            return False
+        return op.index.free_symbols.isdisjoint((body.outer_vars[tile.x], *body.indirects()))
 
     def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
@@ -363,9 +396,8 @@ class KernelPrinter:
                 self._value(at, TRITON_REDUCTIONS[kind].finish.format(contribution))
 
     def _finish_position(self, at: int, kind: str, values: str, positions: str) -> None:
-        combine = TRITON_REDUCTIONS[kind].combine
-        positions = positions.replace("a.shape", f"{values}.shape")
-        self._line(f"_, p{at} = tl.reduce(({values}, {positions}), 1, {combine})")
+        best, positions = TRITON_REDUCTIONS[kind].finish.format(values), positions.replace("a.shape", f"{values}.shape")
+        self._line(f"p{at} = tl.min(tl.where(prelude.same({values}, {best}), {positions}, r_count), 1)")
         self._value(at, f"p{at}[:, None].to(tl.int64)")
 
     def _loop_end(self) -> str:
@@ -375,8 +407,12 @@ class KernelPrinter:
         text = self._index(count)
         return f"tl.full((), {text}, tl.int64)" if count.is_Integer and count > INT32_LIMIT else text
 
-    def _looped_pass(self, k: int, walk: Pass) -> None:
-        for at in walk.reductions:
+    def _looped_pass(self, k: int, walk: Pass, together: Sequence[Online]) -> None:
+        """A walk by steps. `together`: it does what the next one is for, too."""
+        alone = () if together else walk.reductions
+        for line in chain.from_iterable(one.beginning for one in together):
+            self._line(line)
+        for at in alone:
             op = self.kernel.body.reduction(at)
             kind, dtype = op.kind, torch.bool if REDUCTIONS[op.kind].of_truth else self.kernel.body.dtype(op.value.at)
             self._line(
@@ -397,7 +433,9 @@ class KernelPrinter:
             start = f"((r_count - 1) // RBLOCK * RBLOCK - start{k})"
         self._inner_variables(start)
         self._operations(walk.ops)
-        for at in walk.reductions:
+        for one in together:
+            self._line(one.step(self._operand(one.value), f"start{k}"))
+        for at in alone:
             kind = self.kernel.body.reduction(at).kind
             contribution = self._contribution(at)
             if REDUCTIONS[kind].finds_position:
@@ -409,7 +447,10 @@ class KernelPrinter:
                 self._line(f"a{at} = {TRITON_REDUCTIONS[kind].combine.format(a=f'a{at}', b=contribution)}")
         self._depth -= 1
         self._names = outside
-        for at in walk.reductions:
+        for one in together:
+            self._line(one.ending)
+            self._names |= {at: f"v{at}" for at in (one.first, one.second)}
+        for at in alone:
             kind = self.kernel.body.reduction(at).kind
             if REDUCTIONS[kind].finds_position:
                 self._finish_position(at, kind, f"a{at}", f"p{at}")

@@ -109,8 +109,21 @@ def short_dot(a, b, total):  # type: ignore[no-untyped-def]
     return tl.dot(a, b, total, input_precision="tf32")
 
 
+@triton.jit
+def short_log(x):  # type: ignore[no-untyped-def]
+    """Logarithm by one instruction, which may say of what is next to 1 that it is above 0."""
+    return tl.minimum(libdevice.fast_logf(x), 0.0)
+
+
+@triton.jit
+def short_cos(x):  # type: ignore[no-untyped-def]
+    """Cosine by one instruction."""
+    return libdevice.fast_cosf(x)
+
+
 if INTERPRETED:
     dot, short_dot, widened = _dot, _dot, _widened
+    short_log, short_cos = libdevice.log, libdevice.cos
 
 
 @triton.jit
@@ -125,6 +138,22 @@ def log_add_exp(a, b):  # type: ignore[no-untyped-def]
     """log(exp(a) + exp(b)), also of infinities; NaN if either is."""
     high, low = prelude.maximum(a, b), prelude.minimum(a, b)
     return tl.where(high == low, high + 0.6931471805599453, high + libdevice.log1p(libdevice.exp(low - high)))
+
+
+@triton.jit
+def add_exponential(most, total, x):  # type: ignore[no-untyped-def]
+    """The largest number and the sum of the exponentials of all numbers' differences from it, with one more number. -inf adds nothing,
+    also before there is another."""
+    away = x - most
+    part = libdevice.exp(tl.where(x == float("-inf"), float("-inf"), -tl.abs(away)))
+    return prelude.maximum(most, x), tl.where(away > 0, total * part + 1.0, total + part)
+
+
+@triton.jit
+def all_exponentials(most, total):  # type: ignore[no-untyped-def]
+    """Those of all lanes."""
+    largest = tl.reduce(most, 1, prelude.maximum)[:, None]
+    return largest, tl.sum(total * libdevice.exp(most - largest), 1)[:, None]
 
 
 @triton.jit

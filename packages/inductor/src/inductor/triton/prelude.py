@@ -51,6 +51,12 @@ def minimum(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def same(a, b):  # type: ignore[no-untyped-def]
+    """Whether both are the same number, or NaN."""
+    return (a == b) | ((a != a) & (b != b))
+
+
+@triton.jit
 def add(a, b):  # type: ignore[no-untyped-def]
     return a + b
 
@@ -58,6 +64,27 @@ def add(a, b):  # type: ignore[no-untyped-def]
 @triton.jit
 def multiply(a, b):  # type: ignore[no-untyped-def]
     return a * b
+
+
+@triton.jit
+def add_square(total, mean, squares, x, mask, count):  # type: ignore[no-untyped-def]
+    """The sum and the mean of `count` numbers, and the sum of the squares of their differences from it, of which `x` is the last one;
+    where the mask is false there are fewer. (Sums are right also of infinite numbers.)"""
+    total += tl.where(mask, x, 0.0)
+    x = tl.where(mask, x, mean)
+    away = x - mean
+    mean += away * (1.0 / count)
+    return total, mean, squares + away * (x - mean)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def all_squares(total, mean, squares, count, step: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The sum of the numbers of all lanes, and of the squares of their differences from its mean: of `count` numbers each `step`th is
+    a lane's."""
+    each = ((count - tl.arange(0, step)[None, :] + (step - 1)) // step).to(tl.float32)
+    total = tl.sum(total, 1)[:, None]
+    away = mean - total / count
+    return total, tl.sum(squares + each * away * away, 1)[:, None]
 
 
 @triton.jit

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import sympy
 import torch
 
 from inductor.contractions import contraction_of, is_short
@@ -17,6 +18,7 @@ from inductor.device import Kernel
 from inductor.ir.body import Body
 from inductor.ir.operations import Elementwise, Expr, Load, Round, Store, Symbol
 from inductor.levels import Levels, dependencies, split
+from inductor.schedule.space import index_of
 from inductor.triton.blocks import Blocks
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.kernel import KernelPrinter
@@ -117,8 +119,8 @@ class ProductPrinter(KernelPrinter):
         rows, columns, steps = product.sizes(kernel)
         self._row, self._column = kernel.body.outer_vars[product.rows], kernel.body.outer_vars[product.columns]
         self._whole = {
-            self._row: _divides(blocks.x, rows),
-            self._column: _divides(blocks.r, columns),
+            self._row: _divides(blocks.x * blocks.apart, rows),
+            self._column: blocks.apart == 1 and _divides(blocks.r, columns),
             kernel.body.inner_vars[0]: _divides(blocks.depth, steps),
         }
         """Whether a variable's points fill its blocks, so that none lies outside."""
@@ -147,15 +149,34 @@ class ProductPrinter(KernelPrinter):
 
     def _positions(self) -> None:
         """Which block the program makes, and its rows and columns."""
-        rows, columns, _ = self.product.sizes(self.kernel)
+        rows, columns, _ = (self._index(size) for size in self.product.sizes(self.kernel))
+        apart = self.blocks.apart
         self._line(f"program = tl.program_id(0).to({self._int})")
-        for axis, size in (("x", rows), ("r", columns)):
-            self._line(f"{axis}_blocks = ({self._index(size)} + {axis.upper()}BLOCK - 1) // {axis.upper()}BLOCK")
+        if apart == 1:
+            self._line(f"x_blocks = ({rows} + XBLOCK - 1) // XBLOCK")
+            self._line(f"r_blocks = ({columns} + RBLOCK - 1) // RBLOCK")
+        else:
+            self._line(f"x_parts = (({rows} + {apart - 1}) // {apart} + XBLOCK - 1) // XBLOCK")
+            self._line(f"x_blocks = {apart} * x_parts")
+            self._line(f"r_blocks = ({columns} + {apart - 1} + RBLOCK - 1) // RBLOCK")
         self._line(f"x_block, r_block = prelude.grouped(program, x_blocks, r_blocks, {self.blocks.group})")
-        self._line(f"{self._row} = (x_block * XBLOCK + tl.arange(0, XBLOCK).to({self._int}))[:, None]")
-        self._line(f"{self._column} = (r_block * RBLOCK + tl.arange(0, RBLOCK).to({self._int}))[None, :]")
-        self._line(f"x_mask = {self._row} < {self._index(rows)}")
-        self._line(f"c_mask = {self._column} < {self._index(columns)}")
+        if apart == 1:
+            self._line(f"{self._row} = (x_block * XBLOCK + tl.arange(0, XBLOCK).to({self._int}))[:, None]")
+            self._line(f"{self._column} = (r_block * RBLOCK + tl.arange(0, RBLOCK).to({self._int}))[None, :]")
+            self._line(f"x_mask = {self._row} < {rows}")
+            self._line(f"c_mask = {self._column} < {columns}")
+        else:
+            # The rows of a block begin as far behind a vector's start as its columns begin before a block's.
+            self._line("x_part = x_block // x_parts")
+            places = f"(x_block % x_parts) * XBLOCK + tl.arange(0, XBLOCK).to({self._int})"
+            self._line(f"{self._row} = (({places}) * {apart} + x_part)[:, None]")
+            self._line(f"first = r_block * RBLOCK - x_part * {self._step() % apart} % {apart}")
+            self._line(f"{self._column} = (first + tl.arange(0, RBLOCK).to({self._int}))[None, :]")
+            self._line(f"x_mask = {self._row} < {rows}")
+            self._line(f"c_mask = ({self._column} >= 0) & ({self._column} < {columns})")
+            self._line(f"inside = (first >= 0) & (first + RBLOCK <= {columns})")
+            if not self._whole[self._row]:
+                self._line(f"inside = inside & ((x_block % x_parts * XBLOCK + XBLOCK) * {apart} <= {rows})")
         self._line("r_mask = x_mask & c_mask")
         variables, sizes = self.kernel.body.outer_vars, self.kernel.outer_sizes
         others = [at for at, var in enumerate(variables) if var not in (self._row, self._column)]
@@ -169,25 +190,62 @@ class ProductPrinter(KernelPrinter):
         count = self._loop_end()
         self._line(f"v{self.product.sum} = tl.zeros([XBLOCK, RBLOCK], tl.float32)")
         self._names[self.product.sum] = f"v{self.product.sum}"
+        inside = self._inside()
         self._line(f"for start in range(0, {count}, {depth}):")
         self._depth += 1
         for at, shape in ((self.product.left, "[None, :]"), (self.product.right, "[:, None]")):
             self._line(f"{step} = (start + tl.arange(0, {depth}).to({self._int})){shape}")
             factor = body.ops[at]
             assert isinstance(factor, Load)
+            index = factor.index.xreplace(inside[at])
             masks = [] if self._whole[step] else [f"({step} < {count})"]
             masks += [
                 mask
                 for var, mask in ((self._row, "x_mask"), (self._column, "c_mask"))
-                if var in factor.index.free_symbols and not self._whole[var]
+                if var in index.free_symbols and not self._whole[var]
             ]
             guard = f", mask={' & '.join(masks)}, other=0" if masks else ""
             memory = next(arg.dtype for arg in self.kernel.args if arg.name == factor.buffer)
             dtype = self.product.dtype
-            load = f"tl.load({factor.buffer} + ({self._index(factor.index)}){guard})"
+            load = f"tl.load({factor.buffer} + ({self._index(index)}){guard})"
             self._line(f"v{at} = {load if memory is dtype else f'library.widened({load}, {TRITON_DTYPES[dtype]})'}")
         name, factors = f"v{self.product.sum}", f"v{self.product.left}, v{self.product.right}"
         self._line(f"{name} = library.{'short_dot' if self.product.kind == 'tf32' else 'dot'}({factors}, {name})")
+        self._depth -= 1
+
+    def _inside(self) -> dict[int, dict[Symbol, Symbol]]:
+        """By factor what stands for its rows, or columns, so that none lies outside: each step would ask for a mask. What is
+        multiplied there nobody stores. Memory that is contiguous in them is read by vectors, under a mask."""
+        found: dict[int, dict[Symbol, Symbol]] = {self.product.left: {}, self.product.right: {}}
+        for var, mask in ((self._row, "x_mask"), (self._column, "c_mask")):
+            for at, replaced in found.items():
+                index = index_of(self.kernel.body.ops[at].index, frozenset((var,)))
+                if not self._whole[var] and index.coefficient(var) not in (0, 1):
+                    replaced[var] = sympy.Symbol(f"{var}_inside", integer=True, nonnegative=True)
+                    self._line(f"{replaced[var]} = tl.where({mask}, {var}, 0)")
+        return found
+
+    def _step(self) -> int:
+        """How far rows of results lie from each other, where those that begin alike share blocks."""
+        store = next(op for op in self.kernel.body.ops if isinstance(op, Store))
+        return int(index_of(store.index, frozenset((self._row,))).coefficient(self._row))
+
+    def _store(self, at: int, op: Store) -> None:
+        """Within, vectors: that they begin where one does no compiler finds out."""
+        apart = self.blocks.apart
+        index = index_of(op.index, frozenset(self.kernel.body.outer_vars))
+        others = [number for var, number in index.coefficients if var not in (self._row, self._column)]
+        if apart == 1 or any(not isinstance(number, int) or number % apart for number in (index.rest, *others)):
+            super()._store(at, op)
+            return
+        pointer, _ = self._access(at, op, None)
+        buffer, _, place = pointer.partition(" + ")
+        self._line("if inside:")
+        value = f"tl.broadcast_to({self._operand(op.value)}, [XBLOCK, RBLOCK])"
+        self._line(f"    tl.store({buffer} + tl.multiple_of({place}, [1, {apart}]), {value})")
+        self._line("else:")
+        self._depth += 1
+        super()._store(at, op)
         self._depth -= 1
 
     def _load(self, at: int, op: Load) -> None:

@@ -25,12 +25,23 @@ class Tile:
     """Without a reduction: its points are the second axis."""
 
 
+def is_turned(kernel: Kernel) -> bool:
+    """Whether a kernel of rows reads or writes a good part of its memory along another variable than they."""
+    traffic = _traffic(kernel)
+    beside = max((traffic.get(var, 0) for var in kernel.body.outer_vars), default=0)
+    return bool(kernel.inner_sizes) and beside * WORTH >= sum(traffic.values()) > 0
+
+
+def _traffic(kernel: Kernel) -> dict[Symbol, int]:
+    body = kernel.body
+    variables, sizes = (*body.outer_vars, *body.inner_vars), (*kernel.outer_sizes, *kernel.inner_sizes)
+    return contiguous_traffic(body, dict(zip(variables, sizes, strict=True)))
+
+
 def tile_of(kernel: Kernel) -> Tile | None:
     """The tile of a kernel whose memory is contiguous in another variable than the one that its blocks walk in, or in several."""
-    body = kernel.body
-    outer, inner = body.outer_vars, body.inner_vars
-    sizes = dict(zip((*outer, *inner), (*kernel.outer_sizes, *kernel.inner_sizes), strict=True))
-    traffic = contiguous_traffic(body, sizes)
+    outer, inner = kernel.body.outer_vars, kernel.body.inner_vars
+    traffic = _traffic(kernel)
     if not traffic:
         return None
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from inductor.device import Kernel
 from inductor.triton.blocks import PROGRAMS, Blocks, next_power_of_two
 from inductor.triton.extent import extent_of
+from inductor.triton.misaligned import rows_apart
 from inductor.triton.product import Kind, Product
 from inductor.triton.tiles import Tile
 
@@ -122,6 +123,7 @@ def blocks_of(kernel: Kernel, product: Product, tiling: Tiling) -> Blocks:
         depth=tiling.depth,
         group=GROUP,
         stages=tiling.stages,
+        apart=rows_apart(kernel, product, tiling.rows),
     )
 
 
