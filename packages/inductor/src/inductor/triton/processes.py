@@ -5,6 +5,7 @@ Flows in: requests. Flows out: binaries; None where no process serves, or it fai
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -27,6 +28,8 @@ TRIES = 2
 """Of a kernel in whose company processes end."""
 AT_ONCE = 4
 """Are started before it is known how many kernels there are."""
+PATIENCE = 1.0
+"""Seconds that a process has to end and leave nothing behind."""
 Settings = tuple[object, ...]
 _ENDS = (OSError, EOFError, pickle.PickleError)
 """How a process that is gone is noticed."""
@@ -40,7 +43,9 @@ def most_processes() -> int:
     """
     told = os.environ.get(SETTING)
     if told is not None:
-        return max(int(told), 0)
+        if not told.isdecimal():
+            raise ValueError(f"{SETTING} is {told!r}, which is no number of processes")
+        return int(told)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     cores //= max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
     return min(MOST, cores) if cores >= FEWEST_CORES else 0
@@ -76,13 +81,20 @@ class Worker:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def close(self) -> None:
+    def leave(self) -> None:
         """Let it end."""
         with contextlib.suppress(OSError):
             self._questions.close()
         self._answers.close()
-        self._process.kill()
-        self._process.wait()
+
+    def close(self) -> None:
+        """See to it that it ended."""
+        self.leave()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class Pool:
@@ -119,6 +131,15 @@ class Pool:
                 self._give_back(worker)
                 return found
         return None
+
+    def close(self) -> None:
+        """Let all end that nothing is asked of."""
+        with self._lock:
+            for worker in self._idle:
+                worker.leave()
+            while self._idle:
+                self._count -= 1
+                self._idle.pop().close()
 
     def _take(self, settings: Settings) -> Worker | None:
         with self._lock:
@@ -171,6 +192,12 @@ def _forget() -> None:
     global _making
     _making = threading.Lock()
     _pools.clear()
+
+
+@atexit.register
+def _end() -> None:
+    for each in _pools:
+        each.close()
 
 
 os.register_at_fork(after_in_child=_forget)
