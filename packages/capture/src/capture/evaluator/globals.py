@@ -95,6 +95,8 @@ class ProgramGlobals:
         if id(namespace) in self._inputs:
             raise Unsupported("writing a global of a module whose dictionary was read")
         self._effects.left_behind()
+        if name in namespace and (id(namespace), name) not in self.written:
+            self._effects.globals_let_go.append((self._effects.step, namespace[name]))
         self.written[(id(namespace), name)] = (namespace, value)
 
     def release(self) -> None:

@@ -22,7 +22,7 @@ from .handlers import handles
 from .iterators import SequenceIterator
 from .lookups import shown_type
 from .operations import COMPARE
-from .placeholders import Lazy
+from .placeholders import Lazy, real_of
 from .reconstruction import Emitter, method_of
 from .slices import Slice
 
@@ -429,6 +429,10 @@ class List(Sequence):
             return None
         same = all(now is before for now, before in zip(self.items, self.found, strict=False))
         return self.items[len(self.found) :] if same else None
+
+    def let_go(self) -> Iterable[Any]:
+        kept = {id(item) for item in self.items}
+        return [real_of(item) for item in self.found or () if id(item) not in kept]
 
     def written(self) -> Iterable[Variable]:
         appended = self.appended()
