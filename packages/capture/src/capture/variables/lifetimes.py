@@ -11,6 +11,8 @@ import weakref
 from typing import Any
 
 from capture.errors import SkipFrame, Unsupported
+from capture.trace_rules import is_torchs
+from symshapes import is_own_file
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Real
@@ -25,17 +27,18 @@ def require_from_outside(m: Interpreter, referent: Variable) -> None:
 
 
 def acts_as_it_dies(value: Any) -> bool:
-    """Whether an object's end is seen: its class has a finalizer, or there is one for it."""
+    """Whether an object's end is seen: its class has a finalizer, or the program has one for it."""
+    callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
     return hasattr(type(value), "__del__") or any(
-        isinstance(each, weakref.finalize) or not _is_of_a_container(each)
-        for each in (reference.__callback__ for reference in weakref.getweakrefs(value))
-        if each is not None
+        isinstance(each, weakref.finalize) and _is_programs(each) for each in callbacks
     )
 
 
-def _is_of_a_container(callback: Any) -> bool:
-    """Whether a callback takes what died out of the library's or torch's own containers: that is seen in these alone."""
-    return str(getattr(callback, "__module__", "")).partition(".")[0] in ("weakref", "_weakrefset", "torch")
+def _is_programs(finalizer: weakref.finalize[Any, Any]) -> bool:
+    """Whether what is to be called is neither ours nor torch's, who keep books of their own."""
+    found = finalizer.peek()
+    code = None if found is None else getattr(found[1], "__code__", None)
+    return code is None or not (is_own_file(code.co_filename) or is_torchs(code.co_filename))
 
 
 @handles(weakref.proxy)

@@ -431,8 +431,10 @@ class List(Sequence):
         return self.items[len(self.found) :] if same else None
 
     def let_go(self) -> Iterable[Any]:
+        if self.found is None:  # nobody looked: it is as it was, but for what came to its end
+            return []
         kept = {id(item) for item in self.items}
-        return [real_of(item) for item in self.found or () if id(item) not in kept]
+        return [real_of(item) for item in self.found if id(item) not in kept]
 
     def written(self) -> Iterable[Variable]:
         appended = self.appended()
