@@ -72,7 +72,11 @@ def _broken(
     jumped: list[Instruction] = []
 
     def make(target: int, jump: bool) -> list[Instruction]:
-        return _continued(frame, target, stack_after(plain, frame.index, list(frame.stack), jump), broken)
+        stack = stack_after(plain, frame.index, list(frame.stack), jump)
+        if not jump and plain[target].opname == "POP_TOP" and stack[-1]:
+            # Gone before what comes next, and not held by a frame that goes on.
+            return [*build.pop(), *_continued(frame, target + 1, stack[:-1], broken)]
+        return _continued(frame, target, stack, broken)
 
     if broken.opname not in _NO_FALL_THROUGH_STUB:
         follow = make(end + 1, False)

@@ -90,11 +90,12 @@ CAUSES: tuple[Cause, ...] = (
         r"no room on the stack|nested too deep$",
     ),
     Cause(
-        "S807", "skip", "A weak reference to an object of the frame's own",
-        "Generated code holds objects at other lines than the program does: when the referent dies would differ.",
-        "Make the reference where the object is made, outside of what is compiled.",
+        "S807", "skip", "When an object dies is seen",
+        "The program refers weakly to an object that it made, makes one that does something when it dies, or counts references. "
+        "Generated code holds objects at other lines than the program does.",
+        "Make the object and the reference outside of what is compiled.",
         "it makes a weak reference to an object of its own",
-        r"weak reference to an object of its own",
+        r"weak reference to an object of its own|do something when they die|asks what refers to",
     ),
     Cause(
         "B701", "break", "The backend refuses a call",

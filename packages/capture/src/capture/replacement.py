@@ -37,6 +37,7 @@ from .sources import Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
 from .variables.base import Variable
 from .variables.functions import Cell
+from .variables.lifetimes import acts_as_it_dies
 from .variables.placeholders import NULL, resolved
 from .variables.reconstruction import CannotReconstruct
 from .visits import passing
@@ -87,6 +88,10 @@ class Replacement:
         for function, args in calls_between(after, self._attempt.before):
             m.recorder.graph.call("call_function", function, args, {}, self._attempt.line).meta["val"] = None
         effects = Replay(m.effects, m.globals, self._code.co_cellvars)
+        for step, gone in m.effects.let_go():
+            if acts_as_it_dies(gone):  # between what the program does before and after
+                words = f"letting go of a {type(gone).__name__}, which does something when it dies"
+                raise Stopped(step, words, self._attempt.line)
         e = Emitter(m, self._code.co_cellvars, names_beside(self._code))
         if self._attempt.finished:
             roots: list[Variable] = [frame.result]

@@ -210,7 +210,10 @@ class VariableBuilder:
 
     def referent(self, value: weakref.ref[Any], source: Source | None) -> Variable:
         """What a weak reference refers to: read through it, for nothing may keep that alive."""
-        return self.wrap(value(), Referent(source or Const(value)))
+        found = value()
+        if found is not None and any(gone is found for _, gone in self._effects.let_go()):
+            raise Unsupported("a weak reference to an object that the frame may have let go of")
+        return self.wrap(found, Referent(source or Const(value)))
 
     def from_python(self, value: Any) -> Variable:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""

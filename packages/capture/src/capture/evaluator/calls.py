@@ -194,9 +194,9 @@ class FunctionCalls:
             if m.effects.changes != before or each.warns_unused:
                 yield each
 
-    def finalize(self, value: Variable) -> None:
+    def finalize(self, value: Variable, *, was_on_stack: bool = False) -> None:
         """The program let go of a value, which is the end of a generator that nothing else has."""
-        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - self._m.state.frame.resumable
+        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - (was_on_stack and self._m.state.frame.resumable)
         if isinstance(value, Suspended) and value in self._suspended and others <= 0:
             self._suspended.remove(value)
             self._end(value)

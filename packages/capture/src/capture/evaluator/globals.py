@@ -96,6 +96,8 @@ class ProgramGlobals:
             raise Unsupported("writing a global of a module whose dictionary was read")
         self._effects.later.renames(namespace, name)
         self._effects.left_behind()
+        if name in namespace and (id(namespace), name) not in self.written:
+            self._effects.globals_let_go.append((self._effects.step, namespace[name]))
         self.written[(id(namespace), name)] = (namespace, value)
 
     def release(self) -> None:

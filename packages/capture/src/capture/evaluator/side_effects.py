@@ -27,6 +27,10 @@ class SideEffects:
         #: Counts changes that a ``__hash__`` may tell of.
         self.rewritten = 0
         self.changed: dict[int, Variable] = {}
+        #: The steps at which these were changed first.
+        self.changed_at: dict[int, int] = {}
+        #: What globals held that were written, each with the step.
+        self.globals_let_go: list[tuple[int, Any]] = []
         #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
         self.remembered: list[Any] = []
         #: Calls that tell the outside something, before anything is changed.
@@ -36,6 +40,11 @@ class SideEffects:
         self.limits: dict[int, Any] = {}
         self.later = LaterReads(ran_ahead)
         self._made: list[Any] | None = None
+
+    @property
+    def step(self) -> int:
+        """The step that is evaluated."""
+        return self._state.step
 
     def created(self, variable: Any) -> Any:
         """Note at which step a value was made."""
@@ -70,6 +79,15 @@ class SideEffects:
         self.left_behind()
         self.rewritten += variable.may_tell_hashes
         self.changed.setdefault(id(variable), variable)
+        self.changed_at.setdefault(id(variable), self._state.step)
+
+    def let_go(self) -> Iterator[tuple[int, Any]]:
+        """The objects that were held from outside where the frame began, and by that are not any more; each with a step before that."""
+        for key, variable in self.changed.items():
+            if variable.source is not None:
+                for real in variable.let_go():
+                    yield self.changed_at.get(key, 0), real
+        yield from self.globals_let_go
 
     def has_changed(self, variable: Variable) -> bool:
         """Whether a change of it was noted."""
@@ -84,3 +102,4 @@ class SideEffects:
         """Let go of the program's objects."""
         self.changed.clear()
         self.later.release()
+        self.globals_let_go.clear()

@@ -66,6 +66,9 @@ class Effects(Protocol):
     def has_changed(self, variable: Variable) -> bool:
         """Whether a change of it was noted."""
 
+    def let_go(self) -> Iterable[tuple[int, Any]]:
+        """The objects that were held from outside where the frame began, and by that are not any more; each with a step before that."""
+
     def apart(self) -> AbstractContextManager[Callable[[], bool]]:
         """Meanwhile changes are noted apart; gives what tells whether anything was changed that was there before."""
 
@@ -673,6 +676,10 @@ class Variable:
     def replay(self, e: Emitter) -> None:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
+
+    def let_go(self) -> Iterable[Any]:
+        """The real objects that it held from outside and does not any more, as far as that is known."""
+        return ()
 
     #: Whether ``with`` takes it, by its attributes ``__enter__`` and ``__exit__``.
     manages_context = False

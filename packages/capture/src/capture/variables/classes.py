@@ -21,6 +21,7 @@ from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import checked_arguments, handler_of
 from .iterators import SequenceIterator
+from .lifetimes import require_from_outside
 from .lookups import MISSING, class_lookup, has_entry, is_data_descriptor, shown_type
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
@@ -200,7 +201,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
     if cls.__flags__ & _NO_INSTANCES:
         m.builder.fold(cls, [])  # raises
     if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference
-        raise Unsupported(f"construction of {cls.__name__}, whose objects do something when they die")
+        raise SkipFrame(f"it makes a {cls.__name__}, whose objects do something when they die")
     if getattr(cls, "__abstractmethods__", None):
         if class_lookup(m, cls, "__new__")[1] is object:
             m.builder.fold(object.__new__, [cls])  # raises
@@ -266,9 +267,8 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         return m.effects.created(Object(cls))
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
-    if owner is weakref.ref and len(m.state.frames) == 1 and args and args[0].realize(m).source is None:
-        # The object is the frame's own: it dies where the frame lets go of it, at a line that generated code does not pass.
-        raise SkipFrame("it makes a weak reference to an object of its own")
+    if owner is weakref.ref and args:
+        require_from_outside(m, args[0])
     if payload is None:
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
     if kwargs and isinstance(class_lookup(m, cls, "__new__")[0], types.BuiltinFunctionType) and base in _BY_NEW:

@@ -18,7 +18,7 @@ from .iterators import Iterator, StopIter, begun
 from .lookups import is_callable, shown_type
 from .operations import BINARY
 from .own_keys import check_kept
-from .placeholders import Lazy
+from .placeholders import Lazy, real_of
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
 from .sets import SET_ALGEBRA, SET_OPERATORS, Given, Set, hashes_as_itself, unordered
@@ -331,6 +331,12 @@ class Dict(Variable):
             return list(now.values())
         changed = (key for key, entry in now.items() if key in self.gone or before.get(key, ("", None))[1] is not entry[1])
         return [now[key] for key in changed]
+
+    def let_go(self) -> Iterable[Any]:
+        now = self.entries
+        return [
+            real_of(value) for key, (_, value) in self.original.items() if key not in now or now[key][1] is not value
+        ]
 
     def written(self) -> Iterable[Variable]:
         check_kept(self, self.entries)

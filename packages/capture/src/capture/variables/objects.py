@@ -40,6 +40,7 @@ from .lookups import (
 from .mappings import Dict
 from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
+from .placeholders import real_of
 from .reconstruction import CannotReconstruct, Emitter
 
 
@@ -435,6 +436,11 @@ class Object(Instance):
                 e.emit(build.call(3), build.pop())
 
     # Side effects
+
+    def let_go(self) -> Iterable[Any]:
+        held = self.instance_dict() if self.source is not None else {}
+        now = {name: self.attrs[name] for name in self.attrs if name in held}
+        return [held[name] for name, new in now.items() if new is None or real_of(new) is not held[name]]
 
     def written(self) -> Iterable[Variable]:
         return [v for v in self.attrs.values() if v is not None]

@@ -50,6 +50,11 @@ class Lazy(Variable):
         return f"<input {self.source.name if self.source else '?'}>"
 
 
+def real_of(variable: Variable) -> Any:
+    """The object that stands behind an input, looked at or not; None for any other."""
+    return variable.value if isinstance(variable, Lazy) else getattr(variable, "value", None)
+
+
 def resolved(variable: Variable) -> Variable:
     """The variable behind an input that was looked at."""
     while isinstance(variable, Lazy) and variable.seen is not None:

@@ -23,7 +23,7 @@ from .handlers import handles
 from .iterators import SequenceIterator
 from .lookups import shown_type
 from .operations import COMPARE
-from .placeholders import Lazy
+from .placeholders import Lazy, real_of
 from .reconstruction import Emitter, method_of
 from .slices import Slice
 
@@ -440,6 +440,12 @@ class List(Sequence):
             return None
         same = all(now is before for now, before in zip(self.items, self.found, strict=False))
         return self.items[len(self.found) :] if same else None
+
+    def let_go(self) -> Iterable[Any]:
+        if self.found is None:  # nobody looked: it is as it was, but for what came to its end
+            return []
+        kept = {id(item) for item in self.items}
+        return [real_of(item) for item in self.found if id(item) not in kept]
 
     def written(self) -> Iterable[Variable]:
         appended = self.appended()

@@ -35,7 +35,7 @@ def _nothing(m: Machine, frame: Frame, op: Op) -> None:
 def _pop_top(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
     if isinstance(value, Suspended):
-        m.calls.finalize(value)
+        m.calls.finalize(value, was_on_stack=True)
 
 
 @operation("PUSH_NULL")
@@ -94,16 +94,22 @@ def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
             frame.cells[op.value] = cell
             frame.local.pop(op.value, None)
             return
+    before = frame.local.get(op.value)
     if value is NULL:
         frame.local.pop(op.value, None)
     else:
         frame.local[op.value] = value
+    if isinstance(before, Suspended):
+        m.calls.finalize(before)
 
 
 @operation("DELETE_FAST")
 def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
-    if frame.local.pop(op.value, None) is None:
+    value = frame.local.pop(op.value, None)
+    if value is None:
         unbound(m, op.value)
+    if isinstance(value, Suspended):
+        m.calls.finalize(value)
 
 
 # Cells

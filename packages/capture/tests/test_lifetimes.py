@@ -1,0 +1,284 @@
+"""When objects die is seen as in plain Python: by weak references, finalizers, weak containers and counts of references."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+LOG: list[Any] = []
+STATE: dict[str, Any] = {}
+PROGRAMS: list[Callable[[torch.Tensor], Any]] = []
+
+
+def program(fn: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    PROGRAMS.append(fn)
+    return fn
+
+
+class Plain:
+    held: Any
+
+
+class Last:
+    """Says when it dies."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __del__(self) -> None:
+        LOG.append(self.name)
+
+
+HOLDER = Plain()
+
+
+@program
+def a_finalizer(x: torch.Tensor) -> Any:
+    o = Plain()
+    weakref.finalize(o, LOG.append, "finalized")
+    LOG.append(1)
+    del o
+    LOG.append(2)
+    return x + 1
+
+
+@program
+def weak_containers(x: torch.Tensor) -> Any:
+    values: Any = weakref.WeakValueDictionary()
+    keys: Any = weakref.WeakKeyDictionary()
+    both: Any = weakref.WeakSet()
+    o = Plain()
+    values["o"] = keys[o] = o
+    both.add(o)
+    keys[o] = 1
+    before = len(values), len(keys), len(both)
+    del o
+    return x + 1, before, len(values), len(keys), len(both)
+
+
+@program
+def a_proxy(x: torch.Tensor) -> Any:
+    o = Plain()
+    o.held = 3
+    proxy = weakref.proxy(o)
+    before = proxy.held
+    del o
+    try:
+        return x, before, proxy.held
+    except ReferenceError:
+        return x + 1, before
+
+
+@program
+def a_weak_reference_made_within(x: torch.Tensor) -> Any:
+    def made() -> weakref.ref[Plain]:
+        o = Plain()
+        return weakref.ref(o)
+
+    return x + 1, made()() is None
+
+
+@program
+def deleted(x: torch.Tensor) -> Any:
+    a = b = Last("both")
+    LOG.append(1)
+    del a
+    LOG.append(2)
+    b = Last("second")
+    LOG.append(3)
+    del b
+    return x + len(LOG)
+
+
+@program
+def never_named(x: torch.Tensor) -> Any:
+    LOG.append(1)
+    Last("temporary")
+    LOG.append(2)
+    name = Last("used").name
+    LOG.append(3)
+    return x + 1, name
+
+
+@program
+def in_containers(x: torch.Tensor) -> Any:
+    held = [Last("a"), Last("b")]
+    LOG.append(1)
+    held.pop(0)
+    LOG.append(2)
+    held.clear()
+    LOG.append(3)
+    return x + 1
+
+
+@program
+def an_attribute(x: torch.Tensor) -> Any:
+    o = Plain()
+    o.held = Last("a")
+    LOG.append(1)
+    del o.held
+    LOG.append(2)
+    return x + 1
+
+
+@program
+def of_a_tensor(x: torch.Tensor) -> Any:
+    y: Any = x * 2
+    y.tag = Last("tag")
+    LOG.append(1)
+    del y
+    LOG.append(2)
+    return x + 1
+
+
+@program
+def in_a_cache(x: torch.Tensor) -> Any:
+    @functools.lru_cache(maxsize=1)
+    def named(n: str) -> Last:
+        return Last(n)
+
+    named("1")
+    LOG.append("a")
+    named("2")
+    LOG.append("b")
+    return x + 1
+
+
+@program
+def from_outside_by_a_key(x: torch.Tensor) -> Any:
+    LOG.append(1)
+    STATE["last"] = None
+    LOG.append(2)
+    return x + 1
+
+
+@program
+def from_outside_by_a_method(x: torch.Tensor) -> Any:
+    LOG.append(1)
+    STATE.pop("last")
+    LOG.append(2)
+    return x + 1
+
+
+@program
+def from_outside_by_an_attribute(x: torch.Tensor) -> Any:
+    def within() -> None:
+        LOG.append(1)
+        HOLDER.held = None
+        LOG.append(2)
+
+    within()
+    LOG.append(3)
+    return x + 1
+
+
+@program
+def a_weak_reference_from_outside(x: torch.Tensor) -> Any:
+    reference = STATE["reference"]
+    before = reference() is None
+    STATE.pop("last")
+    return x + 1, before, reference() is None
+
+
+@program
+def a_finalizer_from_outside(x: torch.Tensor) -> Any:
+    weakref.finalize(HOLDER.held, LOG.append, "finalized")
+    LOG.append(1)
+    HOLDER.held = None
+    LOG.append(2)
+    return x + 1
+
+
+@program
+def kept(x: torch.Tensor) -> Any:
+    STATE["kept"] = Last("kept")
+    LOG.append(1)
+    return x + 1
+
+
+@program
+def references_counted(x: torch.Tensor) -> Any:
+    before = sys.getrefcount(HOLDER)
+    held = [HOLDER, HOLDER]
+    return x + len(held), sys.getrefcount(HOLDER) - before
+
+
+@program
+def collected(x: torch.Tensor) -> Any:
+    o: Any = Last("in a circle")
+    o.itself = o
+    del o
+    LOG.append(1)
+    gc.collect()
+    LOG.append(2)
+    return x + 1
+
+
+def closing() -> Iterator[int]:
+    try:
+        yield 1
+        yield 2
+    finally:
+        LOG.append("closed")
+
+
+@program
+def generators(x: torch.Tensor) -> Any:
+    g: Any = closing()
+    next(g)
+    LOG.append(1)
+    del g
+    LOG.append(2)
+    g = closing()
+    other = g
+    next(g)
+    g = None
+    LOG.append(3)
+    other = 0
+    LOG.append(4)
+    return x + other
+
+
+def told(fn: Callable[[torch.Tensor], Any]) -> list[Any]:
+    STATE.clear()
+    STATE["last"] = HOLDER.held = Last("from outside")
+    HOLDER.held = Last("held")
+    STATE["reference"] = weakref.ref(STATE["last"])
+    gc.collect()
+    LOG.clear()
+    result = fn(torch.ones(2))
+    seen = list(LOG)
+    return [str(result), seen]
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_when_objects_die(fn: Callable[[torch.Tensor], Any]) -> None:
+    expected = told(fn)
+    compiled = capture.compile(fn)
+    for _ in range(3):
+        assert told(compiled) == expected
+
+
+def test_weak_references_to_what_stays_are_of_the_graph() -> None:
+    owner = Plain()
+    owner.held = torch.ones(2)
+    reference = weakref.ref(owner)
+
+    def fn(x: torch.Tensor, log: list[int]) -> Any:
+        log.append(1)
+        owner.other = x  # type: ignore[attr-defined]
+        found = reference()
+        assert found is not None
+        return x + found.held
+
+    compiled = capture.compile(fn, fullgraph=True)
+    assert compiled(torch.ones(2), []).tolist() == [2.0, 2.0]
