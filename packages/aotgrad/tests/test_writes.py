@@ -238,3 +238,53 @@ def test_empty_tensors_share_nothing():
     run = aotgrad.compile(program, [x, x.clone()], inference_compiler=lambda module, _: lambda args: module(*args))
     run.__globals__["program"] = None  # what would run otherwise
     assert run(torch.empty(0), torch.empty(0))[0].numel() == 0
+
+
+def _through_data(weight, other, x):
+    weight.data.add_(x)
+    other.data[1:].mul_(2)
+    other.data.view(-1).sub_(x)
+    return (x * 2,)
+
+
+def _through_data_and_otherwise(weight, other, x):
+    weight.data.add_(x)
+    weight.detach().mul_(2)
+    other.data[1:].mul_(2)
+    torch._foreach_add_([other], [x])
+    return (x * 2,)
+
+
+def _by_views_and_lists(weight, other, x):
+    weight.detach()[1:].add_(1)
+    torch._foreach_mul_([other], 2.0)
+    return (x * 2,)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("by", ["nobody", "compiler"])
+@pytest.mark.parametrize("program", [_through_data, _through_data_and_otherwise, _by_views_and_lists])
+def test_versions_tell_of_no_write_through_data(writing, program, by, training):
+    def inputs():
+        return torch.ones(3, requires_grad=True), torch.ones(3), torch.ones(3, requires_grad=training)
+
+    def copying(module, _):
+        return lambda args: module(*args)
+
+    graph = torch.fx.symbolic_trace(program)
+    compiled = aotgrad.compile(graph, list(inputs()), inference_compiler=writing if by == "compiler" else copying)
+    mine, plain = inputs(), inputs()
+    for fn, (weight, other, x) in ((compiled, mine), (program, plain)):
+        kept = (weight * weight * other).sum()  # saves both
+        fn(weight, other, x)
+        told = [bool(each._version) for each in (weight, other)]
+        assert told == [program is not _through_data] * 2
+        if program is _through_data:
+            kept.backward()
+        else:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                kept.backward()
+    for ours, theirs in zip(mine, plain, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    if program is _through_data:
+        torch.testing.assert_close(mine[0].grad, plain[0].grad)

@@ -23,11 +23,13 @@ from symshapes import SYMBOLIC, facts_if_operator
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Input `input` gets result `result` of the graph; with its gradient if `grad`."""
+    """Input `input` gets result `result` of the graph; with its gradient if `grad`. The input's version tells of it if `counted`: not of a
+    write through `.data` alone."""
 
     input: int
     result: int
     grad: bool
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +228,8 @@ def _mutations(
         if tracked.storage.written:
             grad = fake.requires_grad and fake.grad_fn is not before.grad_fn
             node = tracer.node_of(fake)
-            mutations.append(
-                Mutation(index, results.add(results.separate(tracer, node, fake, keep_layout=False), fake), grad)
-            )
+            result = results.add(results.separate(tracer, node, fake, keep_layout=False), fake)
+            mutations.append(Mutation(index, result, grad, tracked.storage.counted))
         elif fake.requires_grad != before.requires_grad:
             raise Unsupported("requires_grad of an input is changed")
     return tuple(mutations)

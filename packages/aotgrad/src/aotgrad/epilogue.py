@@ -64,10 +64,10 @@ class Epilogue:
         if left:
             with self._quiet():
                 if len(left) == 1:
-                    source.line(f"args[{left[0].input}].copy_(results[{left[0].result}])")
+                    source.line(f"{_written(left[0])}.copy_(results[{left[0].result}])")
                 else:
                     source.names["copy_all"] = _torch.copy_all
-                    written = ", ".join(f"args[{m.input}]" for m in left)
+                    written = ", ".join(map(_written, left))
                     values = ", ".join(f"results[{m.result}]" for m in left)
                     source.line(f"copy_all([{written}], [{values}])")
         for mutation in signature.mutations:
@@ -152,10 +152,14 @@ class Epilogue:
 def write_versions(source: Source, signature: Signature, written: frozenset[int]) -> None:
     """Let the inputs' versions tell of writes that a compiled graph does, as they do of those by torch: to autograd, and to who keeps what
     follows from the inputs."""
-    inputs = [mutation.input for mutation in signature.mutations if mutation.result in written]
+    inputs = [mutation.input for mutation in signature.mutations if mutation.result in written and mutation.counted]
     if inputs:
         source.names["increment_versions"] = _torch.increment_versions
         source.line(f"increment_versions([{', '.join(f'args[{i}]' for i in inputs)}])")
+
+
+def _written(mutation: Mutation) -> str:
+    return f"args[{mutation.input}]" if mutation.counted else f"args[{mutation.input}].data"
 
 
 def _literal(source: Source, value: Any) -> str:

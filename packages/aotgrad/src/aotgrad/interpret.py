@@ -51,7 +51,7 @@ class QuietInterpreter(fx.Interpreter):
 class TracedRun(QuietInterpreter):
     """One run of a captured graph under a tracer. `enter` hears of each call before it runs. `untraced`: operators whose
     own formulas for gradients are not traced. `shortcuts`: what is called in a call's place, given the values of nodes by `env`'s
-    look-up; the calls that it makes needless are not run. `symbolic`: whether sizes are symbols.
+    look-up; the calls that it makes needless are not run. `symbolic`: whether sizes are symbols. `note_data` is told of each `Tensor.data`.
 
     What the calls gave stays alive with it, so that `call_of` can tell values apart by identity.
     """
@@ -63,8 +63,10 @@ class TracedRun(QuietInterpreter):
         untraced: Container[Any] = (),
         shortcuts: Mapping[fx.Node, Shortcut] | None = None,
         symbolic: bool = False,
+        note_data: Callable[[Any], None] | None = None,
     ) -> None:
         super().__init__(module, keep_values=True)
+        self.note_data = note_data
         self.symbolic = symbolic
         self.enter = enter
         self.untraced = untraced
@@ -88,7 +90,10 @@ class TracedRun(QuietInterpreter):
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = taking_symbols(POLYFILLS.get(target, target), (*args, *kwargs.values()))
-        return super().call_function(function, args, kwargs)
+        result = super().call_function(function, args, kwargs)
+        if self.note_data is not None and target is getattr and args[1] == "data":
+            self.note_data(result)
+        return result
 
     def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = POLYFILLS.get(target)

@@ -7,7 +7,7 @@ effects and its place in autograd.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +110,10 @@ def inference_runner(
     program is called; where the program switches it on its views of inputs are differentiable ones.
     """
     views = sorted(view_results(graph) - written)
-    given = "*args" if kept is None else _chosen(kept)
+    uncounted = {m.input for m in signature.mutations if m.result in written and not m.counted}
+    given = "*args"
+    if kept is not None or uncounted:
+        given = _chosen(range(signature.input_count) if kept is None else kept, uncounted)
     told = tells_shared(compiled, graph)
 
     def write(source: Source) -> None:
@@ -150,11 +153,11 @@ def inference_runner(
     return run
 
 
-def _chosen(kept: Sequence[int]) -> str:
-    """The text of those of `args`."""
-    if list(kept) == [*range(len(kept))]:
+def _chosen(kept: Sequence[int], uncounted: Collection[int]) -> str:
+    """The text of those of `args`; `uncounted`: whose versions are not to tell of writes."""
+    if not uncounted and list(kept) == [*range(len(kept))]:
         return f"*args[:{len(kept)}]"
-    return ", ".join(f"args[{position}]" for position in kept)
+    return ", ".join(f"args[{position}]{'.data' if position in uncounted else ''}" for position in kept)
 
 
 @contextmanager

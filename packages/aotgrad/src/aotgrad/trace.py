@@ -529,7 +529,7 @@ class Tracer(InfraMode):
             if repeats(link.fake):  # what is written is there at other places of it, too
                 raise Unsupported(f"{func} on elements that are one in memory")
             link = link.parent
-        child = self.tracked(target)
+        child = written = self.tracked(target)
         node = self.node_of(value)
         storage = child.storage
         child.node = node
@@ -553,8 +553,15 @@ class Tracer(InfraMode):
             child = parent
         storage.generation += 1
         storage.written = True
+        storage.counted = storage.counted or not written.is_apart
         for link in chain:
             link.generation = storage.generation
+
+    def note_data(self, tensor: Any) -> None:
+        """The program has read a tensor's `data`, which is this one."""
+        known = self._tracked.get(id(tensor))
+        if known is not None:
+            known.apart = True
 
     def read(self, tracked: Tracked) -> fx.Node:
         """The node of the tensor's present value."""

@@ -21,6 +21,8 @@ class Storage:
     root: Tracked
     generation: int = 0
     written: bool = False
+    counted: bool = False
+    """Whether the version of its tensors tells of a write: not where all were made through `Tensor.data`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +31,7 @@ class Tracked:
 
     `exact` says that the node's value has the strides of `fake`, the tensor as the program sees it. They part where a
     functional op chose other strides than the tensor it stands for a write to. `seen` is how the program made the view
-    where the trace made it in another way from another tensor.
+    where the trace made it in another way from another tensor. `apart`: it is some tensor's `data`, which counts writes by itself.
     """
 
     fake: FakeTensor
@@ -40,6 +42,7 @@ class Tracked:
     parent: Tracked | None = None
     step: ViewStep | None = None
     seen: tuple[Tracked, ViewStep] | None = None
+    apart: bool = False
 
     @property
     def origin(self) -> tuple[Tracked, ViewStep] | None:
@@ -47,6 +50,14 @@ class Tracked:
         if self.seen is not None or self.parent is None or self.step is None:
             return self.seen
         return self.parent, self.step
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the program made it of some tensor's `data`: no write to it is counted where that is read."""
+        at: Tracked | None = self
+        while at is not None and not at.apart:
+            at = at.origin[0] if at.origin is not None else None
+        return at is not None
 
 
 def fresh(fake: FakeTensor, node: fx.Node, exact: bool) -> Tracked:

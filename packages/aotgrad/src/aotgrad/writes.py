@@ -19,17 +19,18 @@ def offer_writes(
     module: fx.GraphModule,
     signature: Signature,
     kept: Sequence[int] | None = None,
-    saved: Iterable[Sequence[Saved]] = (),
+    saved: Iterable[Sequence[Saved]] | None = None,
 ) -> dict[int, int]:
     """Which results of the graph are the new content of which of its inputs, both by position: its output node says so in
     `meta["writes"]`. Not what has a gradient, which autograd has to see as a copy.
 
     Args:
         kept: the program's inputs that are the graph's, if not all.
-        saved: what is kept for backwards. That stays what it was when the forward ended: neither are inputs among it written to,
+        saved: what is kept for backwards, where there are any. Then the graph's inputs are the program's, whose versions would tell of all
+            that is written to them; and what is kept stays what it was when the forward ended: neither are inputs among it written to,
             nor is what the program may write to again among it.
     """
-    kept_values = [one for values in saved for one in values]
+    kept_values = [one for values in saved or () for one in values]
     inputs = {one.input for one in kept_values}
     results = {one.result for one in kept_values}
     places = {index: place for place, index in enumerate(range(signature.input_count) if kept is None else kept)}
@@ -37,6 +38,7 @@ def offer_writes(
         mutation.result: places[mutation.input]
         for mutation in signature.mutations
         if not mutation.grad
+        and (mutation.counted or saved is None)
         and mutation.input in places
         and mutation.input not in inputs
         and mutation.result not in results
