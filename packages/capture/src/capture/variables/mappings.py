@@ -326,7 +326,9 @@ class Dict(Variable):
         before, now = self.original, self.entries
         if self.filled_anew:
             return list(now.values())
-        changed = (key for key, entry in now.items() if key in self.gone or before.get(key, ("", None))[1] is not entry[1])
+        changed = (
+            key for key, entry in now.items() if key in self.gone or before.get(key, ("", None))[1] is not entry[1]
+        )
         return [now[key] for key in changed]
 
     def written(self) -> Iterable[Variable]:
