@@ -151,9 +151,9 @@ class Dict(Variable):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         key = key.realize(m)
-        self.put(m, key, key.hash_key(m), value)
+        self.set_under(m, key, key.hash_key(m), value)
 
-    def put(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
+    def set_under(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
         """The same where it is known what the key is hashed as."""
         old = self.entries.get(hashed)
         if old is None:
@@ -222,7 +222,7 @@ class Dict(Variable):
         found = self.under(m, hashed)
         if found is None:
             found = default or Constant(None)
-            self.put(m, key, hashed, found)
+            self.set_under(m, key, hashed, found)
         return found
 
     def py_pop(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:

@@ -136,13 +136,12 @@ def _check_eg_match(m: Machine, frame: Frame, op: Op) -> None:
     if match is not None:
         m.effects.activity += 1
         m.errors.slots[-1] = match
-        place = next(
-            (i for i, value in reversed(list(enumerate(frame.stack))) if isinstance(value, HandlerState)), None
-        )
-        if place is None:  # the frame goes on within the handler
+        for place, state in reversed(list(enumerate(frame.stack))):
+            if isinstance(state, HandlerState):
+                frame.stack[place] = HandlerState(state.previous, match)
+                break
+        else:  # the frame goes on within the handler
             m.errors.restored = match
-        else:
-            frame.stack[place] = HandlerState(frame.stack[place].previous, match)
 
 
 @operation("PREP_RERAISE_STAR")
