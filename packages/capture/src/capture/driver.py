@@ -25,7 +25,6 @@ from .replacement import Backend, Capture, Replacement
 from .settings import restored
 from .variables.reconstruction import CannotReconstruct
 
-
 #: The classes of the language, by whose names what is evaluated is told apart.
 _CLASSES = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
 

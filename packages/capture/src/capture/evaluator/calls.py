@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from collections.abc import Container, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
+from capture.guards import GuardKind
 from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.classes import Class
@@ -132,6 +134,8 @@ class FunctionCalls:
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable)
         if code.co_flags & SUSPENDS:
+            if code.co_flags & ~inspect.CO_GENERATOR & SUSPENDS:
+                self._check_origins()
             made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
             made.watched = m.state.visit is not None
             self._suspended.append(made)
@@ -139,6 +143,12 @@ class FunctionCalls:
         signal = run(m, frame)
         assert signal == RETURN
         return frame.result
+
+    def _check_origins(self) -> None:
+        """Coroutines are not told where they were made, which no generated code could say again."""
+        if sys.get_coroutine_origin_tracking_depth():
+            raise Unsupported("a coroutine, while the interpreter notes where they are made")
+        self._m.guards.add(None, GuardKind.ANSWER, (sys.get_coroutine_origin_tracking_depth, (), 0))
 
     def class_body(self, function: Function) -> dict[str, Variable]:
         """Evaluate the function of a class statement; what it puts into the class, in order."""
@@ -198,6 +208,8 @@ class FunctionCalls:
         """The program let go of a value, which is the end of a generator that nothing else has."""
         others = sys.getrefcount(value) - _OF_NOTHING_ELSE - (was_on_stack and self._m.state.frame.resumable)
         if isinstance(value, Suspended) and value in self._suspended and others <= 0:
+            if value.warns_unused:
+                raise Unsupported(f"a {value.word} that was never awaited, of which the interpreter complains")
             self._suspended.remove(value)
             self._end(value)
 

@@ -52,7 +52,11 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
     if "*" in text:
         raise Unsupported("a width among the values of a format")
     made = _CONVERSION.sub(written, text)
-    if not by_key and next(values, None) is not None and (is_tuple or not has_entry(given.python_type(), "__getitem__")):
+    if (
+        not by_key
+        and next(values, None) is not None
+        and (is_tuple or not has_entry(given.python_type(), "__getitem__"))
+    ):
         raise Unsupported("a format with too many values")
     return made
 

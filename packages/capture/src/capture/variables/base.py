@@ -84,6 +84,10 @@ class SymbolicRaise(Exception):
 class Errors(Protocol):
     """Exceptions of the program under evaluation."""
 
+    @property
+    def handled(self) -> Variable | None:
+        """The exception that is being handled; None where only the frame's callers may handle one."""
+
     def current(self, m: Interpreter) -> Variable | None:
         """The exception that is being handled, by whomever; guards that nothing is outside the frame either."""
 

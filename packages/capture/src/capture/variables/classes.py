@@ -81,7 +81,12 @@ class Class(Known):
         if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
-        if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type and reads(m, meta_raw):
+        if (
+            meta_raw is not MISSING
+            and is_data_descriptor(m, meta_raw)
+            and meta_owner is not type
+            and reads(m, meta_raw)
+        ):
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
         raw, owner = class_lookup(m, cls, name)
         if raw is not MISSING:

@@ -226,7 +226,10 @@ class ExceptionObject(Object):
         if self.attrs:
             self.fill(e)
         if self._has_of_another or (self.bare and not self.way):
-            for name, part in (("__context__", self.context), ("__traceback__", self.tracebacks.get(len(self.way or ())))):
+            for name, part in (
+                ("__context__", self.context),
+                ("__traceback__", self.tracebacks.get(len(self.way or ()))),
+            ):
                 if part is not None:
                     e.emit(build.copy(1))
                     e.load(part)

@@ -30,6 +30,15 @@ class Instance(Variable):
         self.value = value
         self.payload = payload
         self.attrs: dict[str, Variable | None] = {}
+        #: Names that were deleted and set again: they come after those that stayed.
+        self.regained: set[str] = set()
+
+    def put(self, name: str, value: Variable) -> None:
+        """Set an attribute."""
+        if name in self.attrs and self.attrs[name] is None:
+            del self.attrs[name]
+            self.regained.add(name)
+        self.attrs[name] = value
 
     def dict_source(self, source: Source) -> Attr:
         """Where the dictionary is read of the instance that ``source``, its own, reads: made once, since each attribute asks."""
@@ -106,6 +115,8 @@ class InstanceDict(Variable):
         if owner.source is not None:
             m.guards.dict_keys(owner)
             for name, value in owner.instance_dict().items():
+                if name in owner.regained:
+                    continue
                 names[name] = m.builder.input_attribute(owner, name, value)
         for name, value in owner.attrs.items():
             raw, _ = class_lookup(m, owner.cls, name)
@@ -150,7 +161,7 @@ class InstanceDict(Variable):
         return found
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
-        self.owner.attrs[self.name(m, key)] = value
+        self.owner.put(self.name(m, key), value)
         m.effects.mutated(self.owner)
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:

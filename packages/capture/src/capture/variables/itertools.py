@@ -249,7 +249,9 @@ def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations without a size")
-    return _tuples_iterator(m, itertools.combinations, _rows(m, itertools.combinations, values, m.operators.index(size)))
+    return _tuples_iterator(
+        m, itertools.combinations, _rows(m, itertools.combinations, values, m.operators.index(size))
+    )
 
 
 @handles(itertools.combinations_with_replacement)
@@ -257,7 +259,11 @@ def _combinations_with_replacement(m: Interpreter, args: Args, kwargs: Kwargs) -
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations_with_replacement without a size")
-    return _tuples_iterator(m, itertools.combinations_with_replacement, _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)))
+    return _tuples_iterator(
+        m,
+        itertools.combinations_with_replacement,
+        _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)),
+    )
 
 
 @handles(itertools.permutations)
@@ -294,4 +300,6 @@ def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     initial = kwargs.get("initial")
     if initial is not None and m.builder.is_none(initial):
         initial = None
-    return m.effects.created(Accumulate(m.iteration.iterate(args[0] if args else kwargs["iterable"]), function, initial))
+    return m.effects.created(
+        Accumulate(m.iteration.iterate(args[0] if args else kwargs["iterable"]), function, initial)
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from capture.errors import Unsupported
 
-from .base import Interpreter
+from .base import Interpreter, Variable
 
 
 class Missing:

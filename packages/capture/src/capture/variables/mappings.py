@@ -151,9 +151,9 @@ class Dict(Variable):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         key = key.realize(m)
-        self.put(m, key, key.hash_key(m), value)
+        self.set_under(m, key, key.hash_key(m), value)
 
-    def put(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
+    def set_under(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
         """The same where it is known what the key is hashed as."""
         old = self.entries.get(hashed)
         if old is None:
@@ -225,7 +225,7 @@ class Dict(Variable):
         found = self.under(m, hashed)
         if found is None:
             found = default or Constant(None)
-            self.put(m, key, hashed, found)
+            self.set_under(m, key, hashed, found)
         return found
 
     def py_pop(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
@@ -329,7 +329,9 @@ class Dict(Variable):
         before, now = self.original, self.entries
         if self.filled_anew:
             return list(now.values())
-        changed = (key for key, entry in now.items() if key in self.gone or before.get(key, ("", None))[1] is not entry[1])
+        changed = (
+            key for key, entry in now.items() if key in self.gone or before.get(key, ("", None))[1] is not entry[1]
+        )
         return [now[key] for key in changed]
 
     def let_go(self) -> Iterable[Any]:

@@ -252,7 +252,7 @@ class Object(Instance):
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not is_slot and not self.has_dict():
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        self.attrs[name] = value
+        self.put(name, value)
         m.effects.mutated(self)
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
@@ -448,9 +448,11 @@ class Object(Instance):
     def replay(self, e: Emitter) -> None:
         for name, value in self.attrs.items():
             raw, _ = class_lookup(e.m, self.cls, name)
-            if value is None:
+            if value is None or name in self.regained:
                 e.call_discarding(_discard_attribute, [self, Constant(name)])
-            elif is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
+            if value is None:
+                continue
+            if is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
                 e.load(value)
                 e.load(self)
                 e.emit(build.load_attr("__dict__"), build.load_const(name), build.store_subscr())

@@ -550,3 +550,23 @@ def read_only_members_break(x):
         except AttributeError as error:
             seen.append(str(error))
     return seen, READ_ONLY.own, x + 1
+
+
+class Ordered:
+    pass
+
+
+ORDERED = Ordered()
+
+
+@program
+def attributes_that_come_back_are_last(x):
+    def order(owner):
+        owner.a, owner.b, owner.c = 1, 2, 3
+        del owner.a
+        owner.a = 4
+        vars(owner).pop("b")
+        vars(owner)["b"] = 5
+        return list(vars(owner)), list(vars(owner).values())
+
+    return order(ORDERED), order(Ordered()), order(ORDERED), x + 1

@@ -267,7 +267,12 @@ def star_parts_share_the_traceback(x):
         first, rest = error.exceptions
         same = first.__context__.__traceback__, rest.__traceback__
         traced = orig.__traceback__
-        return x + 1, [traced is each for each in same], [traced == each for each in same], error.__traceback__ == traced
+        return (
+            x + 1,
+            [traced is each for each in same],
+            [traced == each for each in same],
+            error.__traceback__ == traced,
+        )
 
 
 @program

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 
+import gc
+import sys
+import warnings
 import torch
 
 from .registry import program
@@ -556,3 +559,44 @@ def thrown_while_another_is_handled(x):
         made.throw(ValueError)
     except ValueError as error:
         return type(error.__context__), error.__context__.args, x + 1
+
+
+async def _answer():
+    return 1
+
+
+def _delegates():
+    made = _answer()
+    try:
+        yield from made
+    finally:
+        made.close()
+
+
+@program
+def delegates_to_a_coroutine(x):
+    try:
+        list(_delegates())
+    except TypeError as error:
+        return str(error), x + 1
+
+
+@program
+def never_awaited_breaks(x):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _answer()
+        gc.collect()
+    return [str(each.message) for each in told], x + 1
+
+
+@program
+def where_a_coroutine_was_made_breaks(x):
+    sys.set_coroutine_origin_tracking_depth(1)
+    try:
+        made = _answer()
+        origin = made.cr_origin
+        made.close()
+    finally:
+        sys.set_coroutine_origin_tracking_depth(0)
+    return origin, x + 1

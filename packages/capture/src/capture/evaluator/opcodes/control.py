@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import types
+
 from capture.bytecode.dialect import current
 from capture.evaluator.assertions import promised
 from capture.evaluator.frame import RETURN, YIELD, Frame
@@ -123,6 +126,9 @@ def _yield_value(m: Machine, frame: Frame, op: Op) -> str:
 @operation("GET_YIELD_FROM_ITER")
 def _get_yield_from_iter(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
+    takes_coroutines = frame.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE)
+    if isinstance(value, Suspended) and value.python_type() is types.CoroutineType and not takes_coroutines:
+        m.errors.throw(TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator")
     frame.push(value if isinstance(value, Suspended) else m.iteration.iterate(value))
 
 

@@ -11,7 +11,7 @@ from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant, looked_up
 from capture.variables.exception_groups import handled_by, left_over
-from capture.variables.exceptions import ExceptionObject, Traceback
+from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, has_entry, shown_type
 from capture.variables.objects import Object, descriptor_get
@@ -65,7 +65,9 @@ def _raise(m: Machine, frame: Frame, op: Op) -> None:
     assert isinstance(exception, ExceptionObject)
     exception.origin = m.state.step
     if cause is not None:
-        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of(cause, "exception causes must derive from")
+        exception.cause = (
+            cause if m.builder.is_none(cause) else m.calls.exception_of(cause, "exception causes must derive from")
+        )
         exception.suppressed = True
     raise SymbolicRaise(exception)
 
@@ -134,11 +136,12 @@ def _check_eg_match(m: Machine, frame: Frame, op: Op) -> None:
     if match is not None:
         m.effects.activity += 1
         m.errors.slots[-1] = match
-        place = next((i for i, value in reversed(list(enumerate(frame.stack))) if isinstance(value, HandlerState)), None)
-        if place is None:  # the frame goes on within the handler
+        for place, state in reversed(list(enumerate(frame.stack))):
+            if isinstance(state, HandlerState):
+                frame.stack[place] = HandlerState(state.previous, match)
+                break
+        else:  # the frame goes on within the handler
             m.errors.restored = match
-        else:
-            frame.stack[place] = HandlerState(frame.stack[place].previous, match)
 
 
 @operation("PREP_RERAISE_STAR")
