@@ -15,7 +15,7 @@ import torch
 from capture.errors import Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import LASTING, GuardKind, begins_lasting
-from capture.sources import Attr, Const, Source
+from capture.sources import Const, Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.mappings import Dict, VarKey
