@@ -301,7 +301,7 @@ class GraphRecorder:
             known = self._known_results.find(call, given)
             if known is not None:
                 return known
-        if target == "detach_":
+        if _name(target) == "detach_":  # which torch refuses for views
             self._need_views()
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)
