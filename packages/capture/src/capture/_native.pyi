@@ -260,10 +260,17 @@ def tensor_keys(tensor: Any) -> int | None:
 def tensor_codes(tensor: Any) -> tuple[int, int, int, int] | None:
     """The C codes of a tensor's dtype, device type, device index and layout, where they can be read."""
 
-class Place:
-    """The base of sources. A subclass of which `lay_out` knows the fields is made, hashed and compared by them."""
+class Record:
+    """The base of values. A subclass of which `lay_out` knows the fields is made, hashed and compared by them.
+
+    By identity, if none of them counts.
+    """
 
     def __init__(self, *args: Any, **named: Any) -> None: ...
+
+class Place(Record):
+    """The base of sources."""
+
     @property
     def root(self) -> Any:
         """The outermost of those that it is read from, by `parent`; itself, where that is None."""
@@ -271,7 +278,7 @@ class Place:
     def name(self) -> str:
         """The place as a user would write it: `self.layer[0].weight`; what `spelled` gives, asked for once."""
 
-def lay_out(cls: type[Place], fields: tuple[tuple[str, int, tuple[Any, ...]], ...], /) -> None:
+def lay_out(cls: type[Record], fields: tuple[tuple[str, int, tuple[Any, ...]], ...], /) -> None:
     """Where a class has its fields: name, how it counts, and in a tuple what it is unless it is given.
 
     0 counts by equality, 1 by identity, 2 not at all.

@@ -195,7 +195,7 @@ class Replacement:
             m.recorder.graph.module(),
             m.recorder.graph.inputs,
             m.recorder.graph.sources,
-            self._attempt.guards(),
+            m.recorder.dynamic_sizes.guards(),  # the others later; of these some raise, and no backend is to work in vain
             m.recorder.fake_mode.shape_env,
             breaks,
             [each.source for each in frozen.values()],

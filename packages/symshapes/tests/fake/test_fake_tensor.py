@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import symshapes
-from symshapes import DataDependentError, FakeMode, FakeTensor, missing_rules, reset_rules
+from symshapes import DataDependentError, DimPolicy, FakeMode, FakeTensor, ShapeEnv, missing_rules, reset_rules
 from symshapes.rules import registry
 from symshapes.rules.layout import TensorMeta
 
@@ -311,3 +311,29 @@ assert "torch._dynamo" not in sys.modules
 
 def test_a_common_model_does_not_import_torchs_own_compiler():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)
+
+
+def test_signatures_of_calls():
+    mode = FakeMode()
+    x, y = mode.from_tensor(torch.ones(2, 3)), mode.from_tensor(torch.ones(2, 3))
+    assert mode.signature([x, 1, [y, 2.0]], False) == mode.signature([y, 1, [x, 2.0]], False)
+    for other in ([x, True, [y, 2.0]], [x, 1, [y, 2]], [x, 1, (y, 2.0)], [x.t(), 1, [y, 2.0]]):
+        assert mode.signature(other, False) != mode.signature([x, 1, [y, 2.0]], False)
+    needs = mode.from_tensor(torch.ones(2, 3, requires_grad=True))
+    assert mode.signature([needs], True) is None
+    assert mode.signature([needs], False) is not None
+    assert mode.signature([mode.from_tensor(torch.tensor(1))], False) is None
+    assert mode.signature([FakeMode().from_tensor(torch.ones(2))], False) is None
+    assert mode.signature([object()], False) is None
+    symbolic = FakeMode(ShapeEnv())
+    sized = symbolic.from_tensor(torch.ones(4, 3), source="x", policy=DimPolicy.DYNAMIC)
+    assert symbolic.signature([sized], False) is None
+
+
+def test_another_of_the_same_metadata():
+    mode = FakeMode()
+    x = mode.from_tensor(torch.ones(2, 3).t())
+    other = mode.another(x)
+    assert (other.shape, other.stride(), other.dtype, other.device) == (x.shape, x.stride(), x.dtype, x.device)
+    assert other.storage_key != x.storage_key
+    assert other.fake_mode is mode

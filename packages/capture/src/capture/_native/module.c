@@ -235,7 +235,7 @@ static PyMethodDef methods[] = {
     {"generic_attributes", generic_attributes, METH_O,
      "Whether a class written in C reads, and sets, attributes as object does."},
     {"dissolve", dissolve, METH_O, "Take a class apart that nothing else refers to; whether it was that."},
-    {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Place has its fields."},
+    {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Record has its fields."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
     {NULL},
 };
@@ -267,7 +267,7 @@ execute(PyObject *module)
                    add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
                    add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
                    add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 ||
-                   add_type(module, "Place", &Place_Type) < 0 ||
+                   add_type(module, "Record", &Record_Type) < 0 || add_type(module, "Place", &Place_Type) < 0 ||
                    add_type(module, "BoundGraph", &BoundGraph_Type) < 0 || consult_add(module) < 0 ||
                    PyModule_AddIntConstant(module, "CONTINUES", CONTINUES) < 0
                ? -1

@@ -1,5 +1,5 @@
-/* Sources are made, hashed and compared tens of thousands of times in a capture, so their fields are set and read here. What
-   they are is said in Python, as dataclasses with slots; `lay_out` notes where a class has its fields. */
+/* Sources and guards are made, hashed and compared tens of thousands of times in a capture, so their fields are set and read
+   here. What they are is said in Python, as dataclasses with slots; `lay_out` notes where a class has its fields. */
 #include "place.h"
 #include <descrobject.h>
 #include <structmember.h>
@@ -7,6 +7,10 @@
 typedef struct {
     PyObject_HEAD
     Py_hash_t hash; /* 0: not asked for yet, or 0 */
+} Record;
+
+typedef struct {
+    Record record;
     PyObject *root; /* NULL: not asked for yet, or itself */
     PyObject *name; /* NULL: not asked for yet */
 } Place;
@@ -24,6 +28,7 @@ typedef struct {
 
 typedef struct {
     Py_ssize_t count;
+    int counted; /* whether any field counts: without, each is equal to itself alone */
     Field fields[];
 } Layout;
 
@@ -89,8 +94,8 @@ place_lay_out(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &type, &PyTuple_Type, &items)) {
         return NULL;
     }
-    if (!PyType_IsSubtype(type, &Place_Type)) {
-        return PyErr_Format(PyExc_TypeError, "%s is no Place", type->tp_name);
+    if (!PyType_IsSubtype(type, &Record_Type)) {
+        return PyErr_Format(PyExc_TypeError, "%s is no Record", type->tp_name);
     }
     Layout *layout = PyMem_Calloc(1, sizeof(Layout) + PyTuple_GET_SIZE(items) * sizeof(Field));
     if (layout == NULL) {
@@ -101,6 +106,7 @@ place_lay_out(PyObject *module, PyObject *args)
             layout_free(layout);
             return NULL;
         }
+        layout->counted |= layout->fields[layout->count].how != APART;
     }
     PyObject *capsule = PyCapsule_New(layout, LAYOUT, layout_drop);
     if (capsule == NULL) {
@@ -113,7 +119,7 @@ place_lay_out(PyObject *module, PyObject *args)
 }
 
 static int
-place_init(PyObject *self, PyObject *args, PyObject *named)
+record_init(PyObject *self, PyObject *args, PyObject *named)
 {
     const Layout *layout = layout_of(Py_TYPE(self));
     if (layout == NULL) {
@@ -160,14 +166,14 @@ hash_within(PyObject *value)
 }
 
 static Py_hash_t
-place_hash(PyObject *self)
+record_hash(PyObject *self)
 {
-    Place *place = (Place *)self;
-    if (place->hash) {
-        return place->hash;
+    Record *record = (Record *)self;
+    if (record->hash) {
+        return record->hash;
     }
     const Layout *layout = layout_of(Py_TYPE(self));
-    if (layout == NULL) {
+    if (layout == NULL || !layout->counted) {
         return PyBaseObject_Type.tp_hash(self);
     }
     Py_uhash_t found = (Py_uhash_t)Py_TYPE(self) >> 4;
@@ -185,20 +191,20 @@ place_hash(PyObject *self)
         found = (found ^ (Py_uhash_t)each) * (Py_uhash_t)0x100000001b3;
         found ^= found >> 29;
     }
-    place->hash = (Py_hash_t)found == -1 ? -2 : (Py_hash_t)found;
-    return place->hash;
+    record->hash = (Py_hash_t)found == -1 ? -2 : (Py_hash_t)found;
+    return record->hash;
 }
 
 static PyObject *
-place_compare(PyObject *self, PyObject *other, int op)
+record_compare(PyObject *self, PyObject *other, int op)
 {
     if ((op != Py_EQ && op != Py_NE) || (self != other && !Py_IS_TYPE(other, Py_TYPE(self)))) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     int equal = self == other;
     const Layout *layout = equal ? NULL : layout_of(Py_TYPE(self));
-    if (layout != NULL) {
-        Py_hash_t mine = ((Place *)self)->hash, theirs = ((Place *)other)->hash;
+    if (layout != NULL && layout->counted) {
+        Py_hash_t mine = ((Record *)self)->hash, theirs = ((Record *)other)->hash;
         equal = !mine || !theirs || mine == theirs;
     }
     for (Py_ssize_t i = 0; layout && equal > 0 && i < layout->count; i++) {
@@ -289,19 +295,28 @@ static PyGetSetDef place_getset[] = {
     {NULL},
 };
 
+PyTypeObject Record_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+        .tp_name = "capture._native.Record",
+    .tp_doc = "The base of values that are made, hashed and compared by their fields: where a class has those `lay_out` notes.",
+    .tp_basicsize = sizeof(Record),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_init = record_init,
+    .tp_hash = record_hash,
+    .tp_richcompare = record_compare,
+};
+
 PyTypeObject Place_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
         .tp_name = "capture._native.Place",
-    .tp_doc = "The base of sources: where a class has its fields `lay_out` notes.",
+    .tp_doc = "The base of sources.",
+    .tp_base = &Record_Type,
     .tp_basicsize = sizeof(Place),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_new = PyType_GenericNew,
-    .tp_init = place_init,
     .tp_dealloc = place_dealloc,
     .tp_traverse = place_traverse,
     .tp_clear = place_clear,
-    .tp_hash = place_hash,
-    .tp_richcompare = place_compare,
     .tp_getset = place_getset,
 };
 

@@ -1,8 +1,8 @@
-/* The base of sources: immutable values that are compared and hashed by their fields. */
+/* The bases of immutable values that are compared and hashed by their fields, and of those that are sources. */
 #ifndef CAPTURE_PLACE_H
 #define CAPTURE_PLACE_H
 #include <Python.h>
-extern PyTypeObject Place_Type;
+extern PyTypeObject Record_Type, Place_Type;
 PyObject *place_lay_out(PyObject *module, PyObject *args);
 int place_ready(void);
 #endif

@@ -190,15 +190,16 @@ def run(m: Evaluation, frame: Frame) -> str:
 
 def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
     """The same where every operation may be a graph break."""
-    state, effects = m.state, m.effects
+    state, effects, is_root = m.state, m.effects, frame.is_root
     while True:
-        op = frame.op = ops[frame.ip]
+        at = frame.ip
+        op = frame.op = ops[at]
         frame.step = step = state.step = state.step + 1
         if step == state.break_at:
             raise state.suspended_here()
-        if frame.is_root:  # others count where they jump
+        if is_root:  # others count where they jump
             state.count_instructions(1)
-        frame.ip += 1
+        frame.ip = at + 1
         stack, activity = frame.stack[:], effects.activity
         try:
             signal = op.handler(m, frame, op)

@@ -15,7 +15,7 @@ import torch
 from capture.errors import Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import LASTING, GuardKind, begins_lasting
-from capture.sources import Attr, Const, Source
+from capture.sources import Const, Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.mappings import Dict, VarKey
@@ -105,15 +105,19 @@ class ObjectIdentity:
         if len(tensors) > 1:
             self.distinct(*tensors)
         if any(v.source is not None for v in self._effects.changed.values()):
-            stores = [store for value, v in self._inputs.values() for store in self._stores(value, v)]
+            forms: dict[type, tuple[bool, bool]] = {}
+            stores = [store for value, v in self._inputs.values() for store in self._stores(value, v, forms)]
             for kind in dict.fromkeys(store.kind for store in stores if self._is_changed(store)):
                 self._guard_stores_apart([store for store in stores if store.kind == kind])
 
     def _is_changed(self, store: Store) -> bool:
         return id(store.owner) in self._effects.changed
 
-    def _stores(self, value: Any, variable: Variable) -> Iterator[Store]:
-        """Where an input keeps what a frame may change: its dictionary, its slots, its items."""
+    def _stores(self, value: Any, variable: Variable, forms: dict[type, tuple[bool, bool]]) -> Iterator[Store]:
+        """Where an input keeps what a frame may change: its dictionary, its slots, its items.
+
+        ``forms`` has of classes met whether their objects have a dictionary, and slots.
+        """
         source = variable.source
         if source is None or self._guards.is_exempt(source):
             return
@@ -121,12 +125,17 @@ class ObjectIdentity:
             kind = dict if isinstance(variable, Dict) else (type(variable), variable.python_type())
             yield Store(variable, source, value, kind)
             return
-        if variable.has_dict():
+        form = forms.get(variable.cls)
+        if form is None:
+            form = variable.has_dict(), any("__slots__" in cls.__dict__ for cls in variable.cls.__mro__)
+            forms[variable.cls] = form
+        has_dict, has_slots = form
+        if has_dict:
             yield Store(variable, variable.dict_source(source), variable.instance_dict(), dict)
         if variable.payload is not None:
             kind = dict if isinstance(variable.payload, Dict) else (type(variable.payload), variable.cls)
             yield Store(variable.payload, source, value, kind)
-        if any("__slots__" in cls.__dict__ for cls in variable.cls.__mro__):
+        if has_slots:
             yield Store(variable, source, value, variable.cls)
 
     def _guard_stores_apart(self, stores: list[Store]) -> None:

@@ -30,6 +30,7 @@ from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
+from .known_results import KnownResults
 from .number_ranges import NumberRanges
 from .refusals import Refusals
 from .scalars import ScalarTensors
@@ -51,6 +52,8 @@ _FOLLOWS = frozenset(
 _NO_SYMBOLS = "on tensor with symbolic sizes"
 #: Among what an evaluation has found out: that it goes further with the numbers that tensors hold.
 _TELLS = "numbers in tensors"
+#: The same: that it tells which tensors are views.
+_VIEWS = "views"
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
 
@@ -78,6 +81,8 @@ class GraphRecorder:
         self.graph = GraphBuilder()
         self.dynamic_sizes = dynamic_sizes
         self.fake_mode = FakeMode(self.dynamic_sizes.env, data_dependent=config.capture_data_dependent)
+        self._known_results = KnownResults(self.fake_mode)
+        self._known_results.takes_views &= _VIEWS not in effects.ran_ahead
         #: The variables of tensors, by the identity of their fakes.
         self.fakes: dict[int, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], Symbolic] = {}
@@ -110,6 +115,7 @@ class GraphRecorder:
         self.switches.undo()
         self.graph = GraphBuilder()
         self.fakes.clear()
+        self._known_results.clear()
         self._numbers.clear()
         self._number_inputs.clear()
         self.autograd.release()
@@ -287,6 +293,12 @@ class GraphRecorder:
             else self._wrap_result(node, result)
         )
 
+    def _need_views(self) -> None:
+        """Whether a tensor is a view comes to count: evaluate again with all of them, if some are not."""
+        if self._known_results.gave_views:
+            self._effects.ran_ahead.add(_VIEWS)
+            raise EvaluateAgain("views that are none")
+
     def _decided(self, argument: Variable) -> Variable:
         return Constant(argument.specialise(self._m)) if _is_condition(argument) else argument
 
@@ -296,9 +308,17 @@ class GraphRecorder:
         return None if words is None else f"{_name(target)} raises {words}"
 
     def _run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        given = args
         function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
         if op == "call_method":
             args = args[1:]
+        call = None if self._m.levels.inside else self._known_results.call(op, target, given, kwargs)
+        if call is not None:
+            known = self._known_results.find(call, given)
+            if known is not None:
+                return known
+        if _name(target) == "detach_":  # which torch refuses for views
+            self._need_views()
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)
         try:
@@ -306,6 +326,8 @@ class GraphRecorder:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
+            if call is not None:
+                self._known_results.note(call, given, kwargs, result)
             return result
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):
@@ -461,8 +483,11 @@ class GraphRecorder:
         real = [self._builder.to_python(a) for a in args]
         node = self.graph.call("call_function", target, tuple(real), {}, self._state.where())
         node.meta["val"] = None
+        self._known_results.clear()
         result = target(*real)
         self.sets_state = True
+        if torch.is_grad_enabled():
+            self._need_views()
         if isinstance(result, int):
             if self.autocast_nesting_before is None:
                 self.autocast_nesting_before = result + (-1 if target is torch.autocast_increment_nesting else 1)
@@ -473,6 +498,7 @@ class GraphRecorder:
         """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""
         if self._m.levels.inside:
             raise Unsupported("setting how torch chooses kernels within a function transform")
+        self._known_results.clear()
         made = self.switches.set(setter, args, value)
         self._effects.left_behind()
         self.graph.call("call_function", made, (), {}, self._state.where()).meta["val"] = ()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 
 from capture import _native
 from capture._torch import tensor_keys
+from capture.records import Record, record
 from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
 
@@ -47,8 +48,8 @@ class GuardKind(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMeta:
+@record()
+class TensorMeta(Record):
     """A tensor's metadata. A None among sizes or strides is a dimension that may vary.
 
     `keys` is its dispatch key set, where that can be read: it tells conjugate, negative, inference, sparse and
@@ -115,8 +116,8 @@ def _differences(name: str, expected: Sequence[int | None], found: Sequence[int 
             yield f"{name}({dim}) was {was}, is {now}"
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalState:
+@record()
+class GlobalState(Record):
     """A snapshot of the settings outside of tensors that change what torch functions do: name and value pairs.
 
     `native` is the same as `_native.read_state` gives it, as far as it goes.
@@ -142,8 +143,8 @@ class GlobalState:
         return ", ".join([*told, "all else off"])
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+@record()
+class Size(Record):
     """A number that a shape predicate reads from a source: `what` is "size", "stride", "offset", "value" or "float".
 
     `dim` counts for "size" and "stride"; "value" is a Python int itself, "float" a Python float.
@@ -161,8 +162,8 @@ class Size:
         return f"{self.source.name}.{self.what}({self.dim})"
 
 
-@dataclass(frozen=True, slots=True)
-class ShapePredicate:
+@record()
+class ShapePredicate(Record):
     """A condition on sizes: Python source of one expression over `names`, which stand for `inputs` in order.
 
     Integers, + - * // %, comparisons (chained too), and/or/not, min and max are checked natively; any other
@@ -182,8 +183,8 @@ class ShapePredicate:
         return self.text or self.code
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+@record()
+class Predicate(Record):
     """A Python function of the value, for what no other kind says. A true result lets the guard pass.
 
     Predicates of one text and subject, the object besides the value that it is about, are the same.
@@ -194,8 +195,8 @@ class Predicate:
     subject: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
+@record(eq=False)
+class Guard(Record):
     """One fact that must hold for a capture to be used again. `user_line` is where it was assumed."""
 
     source: Source | None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar, dataclass_transform
+from dataclasses import dataclass, field
+from typing import Any
 
-from capture._native import Place, lay_out
+from capture._native import Place
 from capture.bytecode.instruction import Instruction
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -31,29 +29,6 @@ class FrameValues:
         if self.func is None or name not in self.func.__code__.co_freevars:
             raise LookupError(f"no free variable {name!r}")
         return (self.func.__closure__ or ())[self.func.__code__.co_freevars.index(name)]
-
-
-#: Of a field that counts by identity: whatever the object says of equality, and whether it has a hash.
-SAME: Mapping[str, Any] = {"same": True}
-
-
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
-def place(cls: type[Made]) -> type[Made]:
-    """A source as a frozen dataclass, that is made, hashed and compared in C."""
-    made: Any = dataclass(init=False, eq=False, frozen=True, slots=True)(cls)
-    lay_out(
-        made,
-        tuple(
-            (
-                each.name,
-                2 if not each.compare else 1 if "same" in each.metadata else 0,
-                () if each.default is MISSING else (each.default,),
-            )
-            for each in fields(made)
-        ),
-    )
-    found: type[Made] = made
-    return found
 
 
 class Source(Place):

@@ -10,8 +10,9 @@ import torch
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
+from capture.records import record
 
-from .base import FrameValues, Source, content_of, place
+from .base import FrameValues, Source, content_of
 from .roots import Local
 
 # Attributes of nn.Module that hold what users write as plain attributes.
@@ -19,7 +20,7 @@ _TENSOR_DICTS = ("_parameters", "_buffers")
 _MODULE_DICTS = (*_TENSOR_DICTS, "_modules")
 
 
-@place
+@record()
 class ReadFrom(Source):
     """Base of the sources that are read from another, `base`."""
 
@@ -34,7 +35,7 @@ class ReadFrom(Source):
 setattr(ReadFrom, "parent", ReadFrom.base)  # noqa: B010
 
 
-@place
+@record()
 class Attr(ReadFrom):
     """`base.attr`. With `via_dict`, the entry of the instance's `__dict__`, past properties and `__getattr__`."""
 
@@ -64,7 +65,7 @@ def _brief(key: Any) -> str:
     return f"<{type(key).__name__} {list(key.shape)}>" if isinstance(key, torch.Tensor) else repr(key)
 
 
-@place
+@record()
 class Item(ReadFrom):
     """`base[key]` with a constant key: an index of a list or tuple, or a key of a dict.
 
@@ -100,7 +101,7 @@ def is_module_owned(source: Source) -> bool:
     return isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr in _TENSOR_DICTS
 
 
-@place
+@record()
 class TypeOf(ReadFrom):
     """`type(base)`."""
 
@@ -114,7 +115,7 @@ class TypeOf(ReadFrom):
         return type(self.base.read(values))
 
 
-@place
+@record()
 class DictKeyAt(ReadFrom):
     """The dict's key at a position in its order: for keys that are not constants."""
 
@@ -131,7 +132,7 @@ class DictKeyAt(ReadFrom):
         return list(self.base.read(values))[self.index]
 
 
-@place
+@record()
 class DictValueAt(ReadFrom):
     """The dict's value at a position in its order: for keys that are not known."""
 
@@ -148,7 +149,7 @@ class DictValueAt(ReadFrom):
         return _listed_values(self.base.read(values))[self.index]
 
 
-@place
+@record()
 class Applied(ReadFrom):
     """`function(base, index)` of a function of this package that looks into the value and changes nothing."""
 
@@ -165,7 +166,7 @@ class Applied(ReadFrom):
         return self.function(self.base.read(values), self.index)
 
 
-@place
+@record()
 class Default(ReadFrom):
     """`base.__defaults__[index]` of a Python function."""
 
@@ -182,7 +183,7 @@ class Default(ReadFrom):
         return self.base.read(values).__defaults__[self.index]
 
 
-@place
+@record()
 class KwDefault(ReadFrom):
     """`base.__kwdefaults__[keyword]` of a Python function."""
 
@@ -199,7 +200,7 @@ class KwDefault(ReadFrom):
         return self.base.read(values).__kwdefaults__[self.keyword]
 
 
-@place
+@record()
 class CellContent(ReadFrom):
     """`base.__closure__[index].cell_contents` of a Python function."""
 
@@ -217,7 +218,7 @@ class CellContent(ReadFrom):
         return content_of(self.base.read(values).__closure__[self.index])
 
 
-@place
+@record()
 class FunctionGlobal(ReadFrom):
     """`base.__globals__[variable]`: a global of a function that is itself read from the frame."""
 
@@ -234,7 +235,7 @@ class FunctionGlobal(ReadFrom):
         return self.base.read(values).__globals__[self.variable]
 
 
-@place
+@record()
 class ClassEntry(ReadFrom):
     """What the dictionaries along the MRO of the class `base` hold under a name: no descriptor is asked."""
 
@@ -250,7 +251,7 @@ class ClassEntry(ReadFrom):
         return _class_entry(self.base.read(values), self.entry)
 
 
-@place
+@record()
 class Referent(ReadFrom):
     """What the weak reference `base` refers to, None once that is dead: nothing keeps it alive."""
 
@@ -264,7 +265,7 @@ class Referent(ReadFrom):
         return weakref.ref.__call__(self.base.read(values))
 
 
-@place
+@record()
 class Made(ReadFrom):
     """`function(base)`: what stands for a value, made of it anew each time that it is read."""
 

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
+from capture.records import SAME, record
 
-from .base import SAME, FrameValues, Source, place
+from .base import FrameValues, Source
 
 
-@place
+@record()
 class Local(Source):
     """An argument of the frame, `*args` and `**kwargs` as the tuple and the dict.
 
@@ -38,7 +39,7 @@ class Local(Source):
         return values.args[self.local]
 
 
-@place
+@record()
 class Closure(Source):
     """The content of a free variable's cell."""
 
@@ -54,7 +55,7 @@ class Closure(Source):
         return values.free(self.free)
 
 
-@place
+@record()
 class ClosureCell(Source):
     """A free variable's cell itself."""
 
@@ -70,7 +71,7 @@ class ClosureCell(Source):
         return values.cell(self.free)
 
 
-@place
+@record()
 class Global(Source):
     """A global of the frame's own module; not a builtin."""
 
@@ -86,7 +87,7 @@ class Global(Source):
         return values.globals[self.variable]
 
 
-@place
+@record()
 class Builtin(Source):
     """A builtin that no global of the frame's module hides."""
 
@@ -102,7 +103,7 @@ class Builtin(Source):
         return values.builtins[self.builtin]
 
 
-@place
+@record()
 class Namespace(Source):
     """The dictionary of the frame's globals, or of its builtins, itself: for guards alone."""
 
@@ -115,7 +116,7 @@ class Namespace(Source):
         return getattr(values, self.of)
 
 
-@place
+@record()
 class ModuleGlobal(Source):
     """A global of another module: what an inlined function's code names. `namespace` is its `__globals__`."""
 
@@ -141,7 +142,7 @@ class ModuleGlobal(Source):
         return self.namespace[self.variable]
 
 
-@place
+@record()
 class Const(Source):
     """An object known at capture, held by the generated code. `label` names it in reports."""
 

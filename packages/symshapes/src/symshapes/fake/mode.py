@@ -165,6 +165,39 @@ class FakeMode(InfraMode):
     ) -> Any:
         return self.dispatch(func, args, kwargs or {})
 
+    def signature(self, values: Iterable[Any], differentiates: bool) -> tuple[Any, ...] | None:
+        """What metadata of results follows from, of a call with these arguments; equal for calls alike.
+
+        None where more counts than that: symbols, an element that may be known, or, where it `differentiates`, a gradient.
+        """
+        parts: list[Any] = []
+        for value in values:
+            kind = type(value)
+            if kind is FakeTensor:
+                if value.fake_mode is not self or not value.dim() or (differentiates and value.requires_grad):
+                    return None
+                meta = meta_of(value)
+                for number in (*meta.stride, meta.offset):  # sizes are ints
+                    if type(number) is not int:
+                        return None
+                parts.append(meta)
+            elif kind in _ATOMS:
+                parts.append(value)
+            elif kind in _TYPED:
+                parts.append((kind, value))
+            elif kind in _SEQUENCES:
+                within = self.signature(value, differentiates)
+                if within is None:
+                    return None
+                parts.append((kind, within))
+            else:
+                return None
+        return tuple(parts)
+
+    def another(self, fake: FakeTensor) -> FakeTensor:
+        """A new tensor, of a storage of its own, with the metadata of one without symbols."""
+        return FakeTensor(self, meta_of(fake))
+
     def is_question(self, func: Any) -> bool:
         """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""
         return func in _CONCRETE or func in LAYOUTS

@@ -1,0 +1,103 @@
+"""Results of calls on fakes that were made before in the same evaluation: the twelfth layer does what the first did.
+
+In: a call and its fakes. Out: a new fake with the metadata that such a call's result had, or none. Kept is only what follows from
+the arguments' metadata and torch's settings, which are the same until the program changes them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from symshapes import FakeMode, FakeTensor
+
+_FUNCTIONAL = vars(torch.nn.functional)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One about to be made: what its result follows from, and what stays as it is if nothing else comes of it."""
+
+    key: Hashable
+    before: tuple[Any, ...]
+
+
+class KnownResults:
+    """The results of one evaluation, by call."""
+
+    def __init__(self, mode: FakeMode) -> None:
+        self._mode = mode
+        self._found: dict[Hashable, FakeTensor | int] = {}
+        #: Whether what is a view, of a tensor that nobody else has, may be given anew as none: where gradients are never computed
+        #: they differ in what `detach_` says of them.
+        self.takes_views = not torch.is_grad_enabled()
+        #: Whether one was.
+        self.gave_views = False
+
+    def clear(self) -> None:
+        """Torch's settings change."""
+        self._found.clear()
+
+    def call(self, op: str, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None:
+        """The call, if its result may be known, or worth knowing: of a function of torch's that makes a tensor, say."""
+        ours = (
+            op == "call_method"
+            or isinstance(target, types.BuiltinFunctionType)
+            or getattr(target, "__globals__", None) is _FUNCTIONAL
+        )
+        if not ours or torch.is_inference_mode_enabled():
+            return None
+        differentiates = torch.is_grad_enabled()
+        positional = self._mode.signature(args, differentiates)
+        named = self._mode.signature(kwargs.values(), differentiates) if kwargs else ()
+        if positional is None or named is None:
+            return None
+        key = (op, target, differentiates, positional, tuple(kwargs), named)
+        return Call(key, self._marks())
+
+    def find(self, call: Call, args: Sequence[Any]) -> Any | None:
+        """A result as such a call had, made anew; None where there was none."""
+        found = self._found.get(call.key)
+        if found is None:
+            return None
+        if not isinstance(found, int) and found._base is not None:
+            self.gave_views = True
+        return args[found] if isinstance(found, int) else self._mode.another(found)
+
+    def note(self, call: Call, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
+        """Keep what a call gave, if it did nothing but to give it: a tensor of a storage of its own, or what it was given."""
+        if type(result) is not FakeTensor or self._marks() != call.before:
+            return
+        for place, value in enumerate(args):
+            if value is result:
+                self._found[call.key] = place
+                return
+        if result.requires_grad or result.fake_mode is not self._mode:
+            return
+        if hasattr(result, "made_by"):  # what it holds counts as well
+            return
+        if result._base is not None and not self.takes_views:
+            return
+        if not _shares(result.storage_key, (*args, *kwargs.values())):
+            self._found[call.key] = result
+
+    def _marks(self) -> tuple[Any, ...]:
+        mode, env = self._mode, self._mode.shape_env
+        counts = () if env is None else (env.count, len(env.guards), len(env.runtime_asserts), env.unbacked_count)
+        return (
+            mode.effects, mode.risks, mode.doubtful_copies, len(mode.numbers_read), len(mode.counted_from_start), *counts,
+        )  # fmt: skip
+
+
+def _shares(storage: object, values: Sequence[Any]) -> bool:
+    """Whether a tensor among values has this storage."""
+    return any(
+        value.storage_key is storage
+        if isinstance(value, FakeTensor)
+        else isinstance(value, tuple | list) and _shares(storage, value)
+        for value in values
+    )

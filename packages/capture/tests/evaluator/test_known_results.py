@@ -1,0 +1,161 @@
+"""The same call again within one evaluation: what it gives is like what it gave, and a tensor of its own."""
+
+import pytest
+import torch
+
+import capture
+from capture.evaluator.known_results import KnownResults
+
+F = torch.nn.functional
+WEIGHT, BIAS = torch.randn(4, 4), torch.randn(4)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """The calls whose results were known."""
+    calls = []
+    before = KnownResults.find
+
+    def find(self, call, args):
+        result = before(self, call, args)
+        if result is not None:
+            calls.append(call)
+        return result
+
+    monkeypatch.setattr(KnownResults, "find", find)
+    return calls
+
+
+def agrees(function, *args, no_grad=True):
+    with torch.set_grad_enabled(not no_grad):
+        expected = function(*(a.clone() for a in args))
+        result = capture.compile(function, fullgraph=True)(*(a.clone() for a in args))
+    torch.testing.assert_close(result, expected, rtol=0, atol=0)
+    assert result.requires_grad == expected.requires_grad
+    return result
+
+
+def test_layers_of_one_kind(found):
+    def layers(x):
+        for _ in range(4):
+            x = F.layer_norm(F.gelu(F.linear(x, WEIGHT, BIAS)) + x, (4,))
+        return x
+
+    agrees(layers, torch.randn(2, 3, 4))
+    assert len(found) >= 3 * 3
+
+
+def test_results_are_tensors_of_their_own(found):
+    def function(x):
+        a, b = x + 1, x + 1
+        a.add_(1)
+        return torch.stack([a, b, x + 1])
+
+    agrees(function, torch.randn(3))
+    assert found
+
+
+def test_what_is_given_back(found):
+    def function(x):
+        y = F.dropout(x, 0.5, False)
+        z = F.dropout(x, 0.5, False)
+        other = F.dropout(x + 1, 0.5, False)
+        y.mul_(2)
+        return torch.stack([x, y, z, other])
+
+    agrees(function, torch.randn(3))
+    assert found
+
+
+def test_arguments_that_differ(found):
+    def function(x):
+        parts = [
+            x.sum(0),
+            x.sum(1),
+            x.sum(0, True),
+            x.sum(0, False),
+            x.t() + 1,
+            x + 1,
+            x + 1.5,
+            x.to(torch.float64) + 1,
+        ]
+        return torch.cat([part.reshape(-1).double() for part in parts])
+
+    agrees(function, torch.randn(3, 3))
+
+
+def test_settings_in_between(found):
+    def function(x):
+        a = (x + 1) * 2
+        with torch.autocast("cpu", torch.bfloat16):
+            b = F.linear(x, WEIGHT) + 0
+        c = F.linear(x, WEIGHT) + 0
+        return torch.cat([a, b.float(), c])
+
+    agrees(function, torch.randn(2, 4))
+
+
+def test_gradients(found):
+    def function(x, w):
+        y = x * 2 + x * 2
+        with torch.no_grad():
+            z = w * 2 + w * 2
+        return y.sum() * (w * 2 + w * 2) + z
+
+    w = torch.randn(3, requires_grad=True)
+    compiled = capture.compile(function, fullgraph=True)
+    expected, result = function(torch.ones(3), w), compiled(torch.ones(3), w)
+    assert torch.equal(result, expected)
+    assert torch.equal(*(torch.autograd.grad(each.sum(), w)[0] for each in (result, expected)))
+
+
+def test_random_numbers_are_drawn_each_time():
+    def function(x):
+        return torch.rand_like(x) - torch.rand_like(x)
+
+    assert capture.compile(function, fullgraph=True)(torch.zeros(8)).abs().sum() > 0
+
+
+def outcome(function, *args):
+    try:
+        return function(*args)
+    except RuntimeError as error:
+        return str(error).partition("\n")[0]
+
+
+def test_views_where_they_count(found):
+    """`linear` gives a view of what it computed, which `detach_` refuses."""
+
+    def function(x):
+        a, b = F.linear(x, WEIGHT, BIAS), F.linear(x, WEIGHT, BIAS)
+        try:
+            return b.detach_() + a
+        except RuntimeError:
+            return a - 1
+
+    def written_with_gradients_on(x):
+        a, b = F.linear(x, WEIGHT, BIAS), F.linear(x, WEIGHT, BIAS)
+        with torch.enable_grad():
+            b.add_(1)
+        return a + b
+
+    x = torch.randn(2, 3, 4)
+    for each in (function, written_with_gradients_on):
+        with torch.no_grad():
+            expected, result = outcome(each, x), outcome(capture.compile(each), x)
+        if isinstance(expected, str):
+            assert result == expected
+        else:
+            assert torch.equal(result, expected)
+    assert found
+
+
+def test_symbolic_strides_and_sizes(found):
+    def function(x):
+        return (x + 1) * 2 + (x + 1) * 2
+
+    compiled = capture.compile(function, dynamic=True, fullgraph=True)
+    for shape in ((3, 4), (5, 4), (5, 7)):
+        x = torch.randn(shape)
+        assert torch.equal(compiled(x), function(x))
+        assert torch.equal(compiled(x.t()), function(x.t()))
