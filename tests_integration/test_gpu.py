@@ -370,13 +370,14 @@ def test_kernels_draw_what_the_operators_say() -> None:
     seeds = torch.randint(-(2**63), 2**63 - 1, (3,), device="cuda")
     assert torch.equal(uniform, ours.uniform(seeds, 0, [300, 70], dtype=torch.float32))
     assert torch.equal(whole, ours.integers(seeds, 1, [300, 70], -5, 1000, dtype=torch.float32))
-    torch.testing.assert_close(normal, ours.normal(seeds, 2, [300, 70], dtype=torch.float32))
+    # Logarithms and cosines are not exact to the last bits.
+    torch.testing.assert_close(normal, ours.normal(seeds, 2, [300, 70], dtype=torch.float32), rtol=1e-4, atol=1e-3)
     torch.manual_seed(1)
     found = meta.compile(corner)(torch.zeros((), device="cuda"))
     torch.manual_seed(1)
     seeds = torch.randint(-(2**63), 2**63 - 1, (1,), device="cuda")
     rows, columns = torch.meshgrid(*(torch.arange(n - k, n) for n, k in ((2**18, 2), (2**17, 3))), indexing="ij")
-    bits = random_bits(seeds.cpu(), rows * 2**17 + columns)
+    bits = random_bits(seeds.cpu(), (rows * 2**17 + columns) >> 1) >> (columns % 2 * 32)
     assert torch.equal(found.cpu(), (bits & 0xFFFFFF) / 2**24)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.kernels.registry import KernelCase, integers, kernel, normal, twice_output
+from benchmarks.kernels.registry import KernelCase, first_twice, integers, kernel, normal, twice_output
 
 LARGE: dict[str, KernelCase] = {}
 
@@ -197,12 +197,12 @@ def middle_sum(x: Tensor) -> Tensor:
     return x.sum(1)
 
 
-@pattern(normal(32, 128, 56, 56), normal(128), normal(128))
+@pattern(normal(32, 128, 56, 56), normal(128), normal(128), moved=first_twice)
 def batch_norm_training(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return F.relu(F.batch_norm(x, None, None, w, b, training=True))
 
 
-@pattern(normal(32, 128, 56, 56, channels_last=True), normal(128), normal(128))
+@pattern(normal(32, 128, 56, 56, channels_last=True), normal(128), normal(128), moved=first_twice)
 def batch_norm_channels_last(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return F.relu(F.batch_norm(x, None, None, w, b, training=True))
 

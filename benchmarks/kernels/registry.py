@@ -45,6 +45,11 @@ def all_bytes(inputs: Tensors, outputs: Tensors) -> int:
     return sum(map(size, inputs)) + sum(map(size, outputs))
 
 
+def first_twice(inputs: Tensors, outputs: Tensors) -> int:
+    """The first input is read twice: each result needs what follows from many elements, more than a processor holds."""
+    return all_bytes(inputs, outputs) + size(inputs[0])
+
+
 def twice_output(inputs: Tensors, outputs: Tensors) -> int:
     """Of a table only some rows are read: as many as are written; indices are read too."""
     return sum(size(t) for t in inputs if not t.is_floating_point()) + 2 * sum(map(size, outputs))

@@ -29,6 +29,8 @@ from inductor.host import HOST
 from inductor.ir.program import LoopOp
 from inductor.lower import Left, lower, multiplying, none_left
 from inductor.lowerings import LOWERINGS
+from inductor.lowerings.alignment import leaves_misaligned
+from inductor.lowerings.registry import READS_MEMORY, is_tensor
 from inductor.options import Options
 from inductor.parts import Parts
 from inductor.passes import channels_last, draw_in_kernels, freeze, select
@@ -289,6 +291,26 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
         return rates.faster_by_library(graph, compiler, cache, multiplying(devices.traits, given))
 
 
+def _with_misaligned(graph: fx.Graph, options: Options, devices: Devices) -> tuple[Options, Left | None]:
+    """What a graph is compiled with, of which nothing is timed, if it has products that the library would make in rows of another
+    length: these are the compiler's own, and no others are that would not be."""
+    if not any(leaves_misaligned(node, devices.traits) for node in graph.nodes):
+        return options, None
+    faster = functools.partial(_faster_by_library, options=options, devices=devices)
+
+    def left(graph: fx.Graph) -> frozenset[str]:
+        others = [node for node in graph.nodes if node.target in READS_MEMORY and is_tensor(node)]
+        by_library = (
+            node.name
+            for node in others
+            if devices.traits(node.meta["val"].device).multiplies_by_library
+            and not leaves_misaligned(node, devices.traits)
+        )
+        return faster(graph).union(by_library)
+
+    return replace(options, autotune=False), left
+
+
 def _make(
     graph_module: fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -299,6 +321,8 @@ def _make(
     *,
     keep: Keep | None,
 ) -> Parts:
+    if left is None and options.autotune is None:
+        options, left = _with_misaligned(graph_module.graph, options, devices)
     plan = lowered(graph_module, example_inputs, options, devices, stats, left)
     program = plan.program
     with stats.phase("emit"):

@@ -57,6 +57,9 @@ class DeviceTraits:
     aligned_products: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices, by the library, are several times faster on sizes and rows that are multiples of 16 bytes:
     others are padded."""
+    misaligned_rows: bool = False
+    """Whether the backend's own products write rows that begin anywhere as fast as others. Then large ones that leave a graph in such
+    rows are its own also where the library multiplies: the library's would be copied out of padded ones."""
     summed_rows: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of a matrix and one row, or one column, become sums over the matrix's rows like any others: reading the
     matrix is all that they cost."""

@@ -280,6 +280,29 @@ def test_what_is_left_to_the_library_is_padded_for_it(monkeypatch: pytest.Monkey
     torch.testing.assert_close(found(list(inputs))[0], inputs[0] @ inputs[1], atol=0.05, rtol=0.01)
 
 
+def test_what_leaves_in_misaligned_rows_is_no_product_of_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default: a vocabulary. What another product reads of it, and other products, are."""
+    alignment = inductor.lowerings.alignment
+    for name in ("LARGE", "DEEP", "MANY"):
+        monkeypatch.setattr(alignment, name, 0)
+    x, w, v = normal(2, 64, 64), normal(77, 64), normal(77, 80)
+
+    def program(x: Tensor, w: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        y = F.linear(x, w)
+        return y, y @ v
+
+    found = compiled_of(program, [x, w, v], Options(cache=False))
+    assert found.stats.externs == 1 and found.kernel_source.count("library.dot") == 1
+    for one, wanted in zip(found([x, w, v]), program(x, w, v), strict=True):
+        assert one.stride() == wanted.stride()
+        torch.testing.assert_close(one, wanted, atol=0.5, rtol=0.01)
+    for fn in (lambda x, w, v: (F.linear(x, w).float().exp().sum(-1),), lambda x, w, v: (F.linear(x, w[:72]),)):
+        assert compiled_of(fn, [x, w, v], Options(cache=False)).stats.externs == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(alignment, "MANY", 512)
+        assert compiled_of(lambda x, w, v: (F.linear(x, w),), [x, w, v], Options(cache=False)).stats.externs == 1
+
+
 def test_kernels_are_timed_on_real_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that no region of the graph has, and while the program's tensors are none."""
     monkeypatch.setattr(inductor.rivals, "timed", lambda calls, inputs: [1.0, 2.0])

@@ -20,13 +20,19 @@ from inductor.ir.program import ExternOp
 from inductor.ir.scalar import Scalar, index_value, masked, prim
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Slice
+from inductor.lowerings.registry import VIEWS
 from inductor.passes.patterns import is_static
+from inductor.traits import TraitsOf
 
 BYTES = 16
 DEEP = 256
 """Steps of a product for which copying its factors or its result takes a small part of the time that it saves."""
 LARGE = 1 << 28
 """Multiplications of one."""
+MANY = 512
+"""Rows of one that is worth a kernel of the compiler's own."""
+PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+"""Products of two matrices, their last arguments."""
 
 
 def in_aligned_rows(builder: Builder, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -65,6 +71,37 @@ def in_aligned_rows(builder: Builder, args: tuple[Any, ...], kwargs: Mapping[str
             shown = tuple(size if at == dim else n for at, n in enumerate(result.size))
             result = result.view(Slice(shown, dim, ZERO, builder.size(1)))
     return result
+
+
+def leaves_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
+    """Whether a call is a large product that leaves its graph in rows that begin anywhere, of factors that lie well, on a device that
+    has kernels for that."""
+    if node.target not in PRODUCTS or not all(map(is_static, (out := node.meta["val"], *_factors(node)))):
+        return False
+    found = traits(out.device)
+    unit = BYTES // out.dtype.itemsize
+    (rows, columns), steps = out.shape, _factors(node)[0].shape[1]
+    return (
+        found.misaligned_rows
+        and out.dtype in found.aligned_products
+        and out.dtype in found.contractions
+        and columns % unit != 0
+        and steps % unit == 0
+        and steps >= DEEP
+        and rows >= MANY
+        and rows * columns * steps >= LARGE
+        and all(_begins_well(fake, unit) for fake in _factors(node))
+        and _leaves(node)
+    )
+
+
+def _factors(node: fx.Node) -> list[torch.Tensor]:
+    return [given.meta["val"] for given in node.args[-2:] if isinstance(given, fx.Node)]
+
+
+def _leaves(node: fx.Node) -> bool:
+    """Whether a call's result leaves its graph, in whatever shape."""
+    return any(user.op == "output" or (user.target in VIEWS and _leaves(user)) for user in node.users)
 
 
 def _padded(builder: Builder, value: TensorValue, size: Sequence[int], by_columns: bool, unit: int) -> TensorValue:

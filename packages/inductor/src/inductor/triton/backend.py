@@ -64,6 +64,7 @@ class TritonBackend:
             channels_last=_HALVES,
             adds_bias_apart=True,
             aligned_products=_HALVES,
+            misaligned_rows=True,
             scans=True,
             contractions=FACTORS,
             multiplies_by_library=True,

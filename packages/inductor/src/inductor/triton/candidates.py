@@ -97,20 +97,20 @@ def _rows(usual: Blocks, row: int) -> Iterator[Blocks]:
 
 
 def _columns(usual: Blocks, row: int) -> Iterator[Blocks]:
-    """More and fewer columns, longer and shorter steps, more threads."""
-    x, r, warps = usual.x, usual.r, usual.warps
-    for columns, steps, threads in (
-        (2 * x, r, 2 * warps),
-        (x, 2 * r, 2 * warps),
-        (x // 2, r, warps),
-        (x, r, 2 * warps),
-        (2 * x, r // 8, warps // 2),
-        (x // 2, 2 * r, warps),
-        (x // 2, r // 2, warps),
-        (x, r // 2, warps),
+    """More and fewer columns, longer and shorter steps, more threads; longer ones none of which is on its way before."""
+    x, r, warps, ahead = usual.x, usual.r, usual.warps, usual.stages
+    for columns, steps, threads, stages in (
+        (2 * x, r, 2 * warps, ahead),
+        (x, 2 * r, warps if ahead > 1 else 2 * warps, 1),
+        (x // 2, r, warps, ahead),
+        (x, r, 2 * warps, ahead),
+        (2 * x, r // 8, warps // 2, ahead),
+        (x // 2, 2 * r, warps, ahead),
+        (x // 2, r // 2, warps, ahead),
+        (x, r // 2, warps, ahead),
     ):
         if columns and steps:
-            yield replace(usual, x=columns, r=steps, persistent=row <= steps, warps=threads)
+            yield replace(usual, x=columns, r=steps, persistent=row <= steps, warps=threads, stages=stages)
 
 
 _KINDS: dict[tuple[bool, bool], Callable[[Blocks, int], Iterator[Blocks]]] = {
