@@ -87,7 +87,12 @@ def tests_312(session: nox.Session) -> None:
     the second of the two ways to attend of a model."""
     install_packages(session, torch=TORCH_312)
     session.install(*TEST_TOOLS, "transformers>=4.50", "torchvision==0.26.0", "timm>=1.0")
-    run_tests(session, "-k", "not aot_eager and not bfloat16 and not (test_models and _eager)", *(f"--ignore={path}" for path in ON_ONE_PYTHON))
+    run_tests(
+        session,
+        "-k",
+        "not aot_eager and not bfloat16 and not (test_models and _eager)",
+        *(f"--ignore={path}" for path in ON_ONE_PYTHON),
+    )
 
 
 @nox.session(name="tests-3.13", python="3.13")
