@@ -84,6 +84,8 @@ class InputDict(Unseen, Dict):
     def __init__(self, m: Interpreter, cls: type, see: Callable[[InputDict], None]) -> None:
         self.cls = cls
         self.age = 0
+        self.gone = {}
+        self.filled_anew = False
         self._m = m
         self._see = lambda: see(self)
         #: What the program put into one that it has not looked at.
@@ -104,9 +106,9 @@ class InputDict(Unseen, Dict):
     def written(self) -> Iterable[Variable]:
         return super().written() if self._see is None else [x for pair in self._more for x in pair]
 
-    @property
-    def keeps_order(self) -> bool:
-        return self._see is not None or super().keeps_order
+    def let_go(self) -> Iterable[Any]:
+        # What is under the keys that it gets is for each call to say.
+        return super().let_go() if self._see is None else ()
 
     def entries_to_set(self) -> list[tuple[Variable, Variable]]:
         return super().entries_to_set() if self._see is None else self._more
