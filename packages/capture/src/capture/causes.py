@@ -198,7 +198,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "B316", "break", "A function or a hook of autograd's, in a form that has none",
         "The backward of a `torch.autograd.Function`, and hooks on gradients, become part of the graph; what the reason names is not possible there.",
-        "See what the reason names: tensors in, tensors out, in a plain tuple.",
+        "See what the reason names: tensors in, tensors out, in a plain tuple; what a backward reads, put into `ctx` by the forward.",
         "a function of autograd that gives no plain tuple",
         r"function of autograd|a hook that|RemovableHandle|a backward|torch\.autograd|gradients? of|gradients that|grad mode",
     ),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import enum
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
+from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .classes import Class
@@ -210,7 +212,8 @@ class MadeClass(Class):
     def item(self, m: Interpreter, key: Variable) -> Variable:
         cls = self.value
         raw, _ = class_lookup(m, cls, "__class_getitem__")
-        by_program = isinstance(raw, classmethod) and m.builder.met(raw.__func__) is not None
+        function = raw.__func__ if isinstance(raw, classmethod) else None
+        by_program = isinstance(function, types.FunctionType) and module_of(function) != typing.__name__
         if not by_program and self.special(m, "__getitem__") is None and not issubclass(cls, enum.Enum):
             raise Unsupported(f"subscript of class {cls.__name__}, which the frame made")
         return super().item(m, key)

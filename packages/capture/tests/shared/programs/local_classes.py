@@ -1111,6 +1111,23 @@ def properties_in_frame(x):
     return a.p, before, isinstance(A.p, property), x
 
 
+class _Subscripted:
+    def __class_getitem__(cls, key):
+        return cls.__name__, key
+
+
+@program
+def subscripts_of_classes(x):
+    class A(_Subscripted):
+        factor = 3
+
+    class B(A):
+        def __class_getitem__(cls, key):
+            return *super().__class_getitem__(key), cls.factor
+
+    return A["a"], B[x.shape[0]], x * B[2][1]
+
+
 @program
 def integer_flags_escape_break(x):
     class F(enum.IntFlag):
