@@ -223,13 +223,16 @@ class InputDeque(Unseen, Deque):
         super().__init__([])
         for name in self._content:
             vars(self).pop(name, None)
-        self._see = lambda: see(self)
+        self._see = see
         #: What the program appended to one that it has not looked at.
         self._more: list[Variable] = []
 
     def _looked(self) -> None:
         self.items.extend(self._more)
         self.trim(left=True)
+
+    def let_go(self) -> Iterable[Any]:
+        return super().let_go() if self._see is None else ()
 
     def py_append(self, m: Interpreter, value: Variable) -> Variable:
         if self._see is None:

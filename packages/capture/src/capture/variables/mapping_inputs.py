@@ -87,7 +87,7 @@ class InputDict(Unseen, Dict):
         self.gone = {}
         self.filled_anew = False
         self._m = m
-        self._see = lambda: see(self)
+        self._see = see
         #: What the program put into one that it has not looked at.
         self._more: list[tuple[Variable, Variable]] = []
 

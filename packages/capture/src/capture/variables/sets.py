@@ -454,7 +454,7 @@ class InputSet(Unseen, Set):
     def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
         self.cls = set
         self._m = m
-        self._see = lambda: see(self)
+        self._see = see
         #: What the program added to one that it has not looked at.
         self._more: list[Variable] = []
 

@@ -32,12 +32,13 @@ class Unseen:
     """What was not looked at has none of the attributes `_content` until one of them is asked for: `_see` then gives it all."""
 
     _content: tuple[str, ...] = ()
-    _see: Callable[[], None] | None = None
+    _see: Callable[[Any], None] | None = None
+    """Takes the variable: one that it held would be in a cycle with it, and the machine with them."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._content or self._see is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._see()
+        self._see(self)
         self._see = None
         self._looked()
         return getattr(self, name)
