@@ -224,6 +224,7 @@ class InputDeque(Unseen, Deque):
         for name in self._content:
             vars(self).pop(name, None)
         self._see = see
+        self._value = value
         #: What the program appended to one that it has not looked at.
         self._more: list[Variable] = []
 
@@ -232,7 +233,10 @@ class InputDeque(Unseen, Deque):
         self.trim(left=True)
 
     def let_go(self) -> Iterable[Any]:
-        return super().let_go() if self._see is None else ()
+        if self._see is None:
+            return super().let_go()
+        most, now = self._value.maxlen, list(self._value)
+        return [] if most is None else now[: max(len(now) + len(self._more) - most, 0)]
 
     def py_append(self, m: Interpreter, value: Variable) -> Variable:
         if self._see is None:

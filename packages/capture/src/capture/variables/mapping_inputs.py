@@ -16,10 +16,10 @@ from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
 
 from .base import Interpreter, Variable
 from .building import builds
-from .constants import CONSTANT_TYPES
+from .constants import CONSTANT_TYPES, Constant
 from .mappings import Dict
 from .own_keys import has_own
-from .placeholders import Lazy
+from .placeholders import Lazy, real_of, resolved
 from .unseen import Unseen, hashes_plainly
 
 #: Torch's tables of hooks that are every module's: as a module's own, which numbers they have counts rarely.
@@ -81,8 +81,9 @@ class InputDict(Unseen, Dict):
     takes_keys_unseen = True
     _content = ("entries", "original", "factory", "guard_keys", "guard_absent")
 
-    def __init__(self, m: Interpreter, cls: type, see: Callable[[InputDict], None]) -> None:
-        self.cls = cls
+    def __init__(self, m: Interpreter, value: dict[Any, Any], see: Callable[[InputDict], None]) -> None:
+        self.cls = type(value)
+        self._value = value
         self.age = 0
         self.gone = {}
         self.filled_anew = False
@@ -107,8 +108,10 @@ class InputDict(Unseen, Dict):
         return super().written() if self._see is None else [x for pair in self._more for x in pair]
 
     def let_go(self) -> Iterable[Any]:
-        # What is under the keys that it gets is for each call to say.
-        return super().let_go() if self._see is None else ()
+        if self._see is None:
+            return super().let_go()
+        keys = [real_of(key) for key, _ in self._more if isinstance(resolved(key), Lazy | Constant)]
+        return [self._value[key] for key in keys if key in self._value]
 
     def entries_to_set(self) -> list[tuple[Variable, Variable]]:
         return super().entries_to_set() if self._see is None else self._more
@@ -136,7 +139,7 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
         made = Dict({}, cls)
         _see_all(m, value, source, made)
         return made
-    return InputDict(m, cls, lambda made: _see_all(m, value, source, made))
+    return InputDict(m, value, lambda made: _see_all(m, value, source, made))
 
 
 def _see_all(m: Interpreter, value: dict[Any, Any], source: Source, made: Dict) -> None:
