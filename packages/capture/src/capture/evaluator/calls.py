@@ -36,6 +36,15 @@ _AFTER_DELEGATION = (2, 3)
 _OF_NOTHING_ELSE = 4
 
 
+class _BoundOnce(dict[str, Variable]):
+    """The names of an enumeration's statement: what binds one again is its metaclass's to judge."""
+
+    def __setitem__(self, name: str, value: Variable) -> None:
+        if name in self:
+            raise Unsupported("an enumeration's name that is bound again")
+        super().__setitem__(name, value)
+
+
 class FunctionCalls:
     """Calls of variables, which ``m`` is handed to."""
 
@@ -150,13 +159,13 @@ class FunctionCalls:
             raise Unsupported("a coroutine, while the interpreter notes where they are made")
         self._m.guards.add(None, GuardKind.ANSWER, (sys.get_coroutine_origin_tracking_depth, (), 0))
 
-    def class_body(self, function: Function) -> dict[str, Variable]:
-        """Evaluate the function of a class statement; what it puts into the class, in order."""
+    def class_body(self, function: Function, *, once: bool) -> dict[str, Variable]:
+        """Evaluate the function of a class statement; what it puts into the class, in order; each name ``once``, or it is refused."""
         m, code = self._m, function.code
         if FRAME_READERS & set(code.co_names):
             raise Unsupported("a class whose statement looks at its own names")
         frame = Frame(code, function.globals, self._builtins_of(function), {}, function.closure)
-        frame.names = {}
+        frame.names = _BoundOnce() if once else {}
         try:
             run(m, frame)
         except SymbolicRaise:  # its traceback has the statement's own frame

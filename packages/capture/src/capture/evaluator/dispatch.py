@@ -15,6 +15,7 @@ from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant,
 from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
+from capture.variables.iterators import UserIterator
 from capture.variables.lookups import class_lookup, has_entry, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
@@ -406,6 +407,7 @@ def _is_same_number(m: Interpreter, a: Variable, b: Variable) -> bool:
 def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     """``left is right``."""
     a, b = left.realize(m), right.realize(m)
+    a, b = (v.inner.realize(m) if isinstance(v, UserIterator) else v for v in (a, b))
     if a is b:
         if isinstance(a, BoundBuiltin | Method) and a.step < 0:
             raise Unsupported("identity of a bound method")

@@ -369,8 +369,8 @@ class Calls(Protocol):
     ) -> Variable:
         """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within."""
 
-    def class_body(self, function: Any) -> dict[str, Variable]:
-        """Evaluate the function of a class statement; what it puts into the class, in order."""
+    def class_body(self, function: Any, *, once: bool) -> dict[str, Variable]:
+        """Evaluate the function of a class statement; what it puts into the class, in order; each name ``once``, or it is refused."""
 
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""

@@ -68,7 +68,8 @@ def _build_class(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     named = {key: prototype(m, value) for key, value in keywords.items()}
     resolved = types.resolve_bases(real)
     _check_kind(m, name, resolved, named.get("metaclass", type))
-    entries = {key: value.realize(m) for key, value in m.calls.class_body(body).items()}
+    enumerates = any(isinstance(each, type) and issubclass(each, enum.Enum) for each in resolved)
+    entries = {key: value.realize(m) for key, value in m.calls.class_body(body, once=enumerates).items()}
     namespace = prototypes(m, entries)
     _check_entries(m, name, resolved, namespace)
     making: list[Any] = [Constant(name), bases, keywords, entries]

@@ -19,12 +19,18 @@ from .copied_tensors import deep_copy_of_tensor
 from .functions import Function
 from .handlers import handles
 from .instances import InstanceDict
-from .lookups import MISSING, class_lookup, made_by_object
+from .lookups import C_METHODS, MISSING, class_lookup, made_by_object
 from .mappings import Dict
 from .objects import Object
 from .sequences import InputList, List, Tuple
 from .sets import Set
 from .tensors import Tensor
+
+
+def _check_reads(m: Interpreter, value: Object) -> None:
+    """What makes a copy is read as any attribute is."""
+    if not isinstance(class_lookup(m, value.cls, "__getattribute__")[0], C_METHODS):
+        raise Unsupported(f"a copy of {value!r}, whose attributes are read in its own way")
 
 
 @handles(copy.copy)
@@ -35,6 +41,7 @@ def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, List | Dict | Set):
         return value if value.python_type() is frozenset else value.method(m, "copy", [], {})
     if isinstance(value, Object):
+        _check_reads(m, value)
         own = class_lookup(m, value.cls, "__copy__")[0]
         if isinstance(own, types.FunctionType):
             return m.calls.call(m.builder.class_attribute(own), [value], {})
@@ -133,6 +140,7 @@ def _deep_copy_of_object(m: Interpreter, value: Object, memo: Memo) -> Variable:
     own = _asked(m, value, "__deepcopy__")
     if own is not None:
         return memo.put(value, m.calls.call(own, [memo], {}).realize(m))
+    _check_reads(m, value)
     if _asked(m, value, "__reduce_ex__") is not None:
         raise Unsupported(f"deep copy of {value!r}")
     state = _state(m, value)

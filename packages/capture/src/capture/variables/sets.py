@@ -101,6 +101,14 @@ class Set(Variable):
                 return [self.entries[v] for v in way]
         return None
 
+    def as_constant(self) -> frozenset[Any] | None:
+        """A frozen set of constants that gives, copied, a set with the real one's order, as a literal of many has it; None if none does."""
+        if self.cls is not set or self.twin is None or not all(type(v) is Constant for v in self.entries.values()):
+            return None
+        kept = frozenset(self.twin)
+        copied = set(kept)
+        return kept if list(copied) == list(self.twin) and copied.__sizeof__() == self.twin.__sizeof__() else None
+
     def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable]:
         return dict(self.entries)
 
@@ -265,12 +273,17 @@ class Set(Variable):
     def made_of(self) -> Iterable[Variable]:
         order = self.building_order()
         check_kept(self, self.entries)
+        if order is None and self.as_constant() is not None:
+            return ()
         if order is None:
             raise CannotReconstruct(self, "a set whose order depends on more than its elements")
         return order
 
     def reconstruct(self, e: Emitter) -> None:
-        order = self.building_order() or []
+        order = self.building_order()
+        if order is None:
+            e.emit(build.push_callable(build.load_const(set)), build.load_const(self.as_constant()), build.call(1))
+            return
         if self.cls is set:
             e.emit(build.build_set(e.load_many(order)))
             return

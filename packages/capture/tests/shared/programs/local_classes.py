@@ -1155,3 +1155,16 @@ def abstract_or_not_breaks(x):
         seen.append(getattr(Plain, "__abstractmethods__", "none"))
         time.sleep(0)
     return seen, x + 1
+
+
+@program
+def members_bound_twice_break(x):
+    try:
+
+        class Colour(enum.Enum):
+            red = 1
+            green = 2
+            red = 3
+
+    except TypeError as error:
+        return str(error), x + 1

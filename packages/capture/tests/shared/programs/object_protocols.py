@@ -658,3 +658,32 @@ def class_of_a_module_breaks(x):
     seen.append((hasattr(NAMELESS, "extra"), "__class__" in vars(NAMELESS)))
     NAMELESS.__class__ = types.ModuleType
     return seen, x + 1
+
+
+class IteratesItself(collections.abc.Iterator):
+    def __next__(self):
+        raise StopIteration
+
+
+@program
+def an_iterator_is_itself(x):
+    made = IteratesItself()
+    return iter(made) is made, made is iter(made), x + 1
+
+
+class TellsNoWayToCopy:
+    def __getattribute__(self, name):
+        if name.startswith("__reduce"):
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
+
+
+@program
+def copies_refused_break(x):
+    seen = []
+    for way in (copy.copy, copy.deepcopy):
+        try:
+            seen.append(way(TellsNoWayToCopy()))
+        except copy.Error as error:
+            seen.append(type(error))
+    return seen, x + 1

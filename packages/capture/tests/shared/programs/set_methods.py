@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 from .registry import program
 
 
@@ -150,3 +152,14 @@ def set_operators_refuse_lists(x):
         return {1} | [2]
     except TypeError as error:
         return str(error), x
+
+
+@program
+def a_literal_keeps_its_order_in_breaks(x):
+    words = {
+        "Alias", "At", "AttributeError", "Build", "Bypass", "Create", "x", "y", "z", "zip", "tuple", "up", "use", "used",
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "accessible",
+    }  # fmt: skip
+    before = list(words)
+    time.sleep(0)
+    return before == list(words), words, x + 1
