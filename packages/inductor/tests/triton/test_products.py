@@ -184,8 +184,8 @@ def test_rows_that_begin_alike_are_written_by_vectors(name: str) -> None:
 
 
 def test_rows_stay_together_where_blocks_of_those_alike_would_be_empty() -> None:
-    for rows, columns, apart in ((4096, 50257, 8), (4096, 50264, 1), (200, 50257, 1), (1024, 45, 8)):
-        inputs = torch.empty(rows, 64).half(), torch.empty(64, columns).half()
+    for rows, columns, apart in ((2048, 501, 8), (2048, 504, 1), (200, 501, 1), (1024, 45, 8)):
+        inputs = torch.empty(rows, 32).half(), torch.empty(32, columns).half()
         (kernel,) = kernels_of(lambda a, b: a @ b, *inputs)
         blocks = only_blocks(printed(kernel, Tiling(128, 64, 32, 4, 3)))
         assert blocks is not None and blocks.apart == apart
@@ -467,3 +467,31 @@ check(lambda a, b: a @ b.t(), torch.float32, ((128, 64), (64, 64)), (64, 64, 32,
 """
     expected = ["True False", "True False", "False True", "False False", "True False"]
     compiled_apart(program, tmp_path, [f"b'\\x7fELF' {line}" for line in expected])
+
+
+def test_misaligned_rows_are_written_by_vectors_of_sixteen_bytes(tmp_path: Path) -> None:
+    program = """
+import torch, aotgrad, triton
+from triton.backends.compiler import GPUTarget
+from inductor import Options
+from inductor.api import lowered
+from inductor.backends import Devices
+from inductor.triton import TritonBackend
+from inductor.triton.backend import make_function
+from inductor.triton.forms import only_blocks, printed
+from inductor.triton.signature import source_of
+from inductor.triton.tilings import Tiling
+from symshapes import FakeMode
+backends, mode = {"cuda": TritonBackend()}, FakeMode()
+with mode, torch.no_grad():
+    fakes = [torch.empty(size, dtype=torch.float16, device="cuda") for size in ((1024, 64), (77, 64))]
+with torch.no_grad():
+    traced = aotgrad.trace_inference(lambda x, w: torch.nn.functional.linear(x, w), fakes, aotgrad.core_decompositions())
+(kernel,) = lowered(traced.module, traced.inputs, Options(autotune=False), Devices(backends)).kernels
+source = printed(kernel, Tiling(64, 64, 64, 4, 3))
+blocks = only_blocks(source)
+ast = source_of(make_function(source.text, kernel.name), kernel, blocks, bytes([255]), narrow=False)
+ptx = triton.compile(ast, target=GPUTarget("cuda", 90, 32), options=blocks.options).asm["ptx"]
+print("st.global.v4.b32" in ptx)
+"""
+    compiled_apart(program, tmp_path, ["True"])
