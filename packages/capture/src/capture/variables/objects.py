@@ -251,7 +251,9 @@ class Object(Instance):
         if raw is not MISSING and is_data_descriptor(m, raw) and not is_slot:
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not is_slot and not self.has_dict():
-            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            entries = {"__slots__": ()} | ({} if raw is MISSING else {name: None})
+            alike = type(shown_type(self.cls), (), entries)()
+            m.builder.fold(object.__setattr__, [alike, name, None])  # raises, in this version's words
         self.put(name, value)
         m.effects.mutated(self)
 
