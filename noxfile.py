@@ -49,6 +49,11 @@ ON_ONE_PYTHON = (
 )  # fmt: skip
 """Tests that take long, of what neither bytecode nor torch's version changes much: single operators, kernels and schedules of loops written by hand,
 files on disk, programs of few operators at many sizes."""
+ON_THE_OTHER = tuple(
+    f"tests_integration/test_{name}.py"
+    for name in ("beside_torch_compile", "caches", "generate", "models", "one_compile")
+)
+"""The same of whole models, for whose libraries the older torch is: on CPython 3.12 alone."""
 
 
 def install_packages(session: nox.Session, *names: str, torch: str) -> None:
@@ -74,25 +79,20 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests on this interpreter with the newest torch supported."""
+    """Tests on this interpreter with the newest torch supported: all but `ON_THE_OTHER`, unless others are asked for."""
     install_packages(session, torch=TORCH)
     session.install(*TEST_TOOLS, "transformers>=4.50")
-    run_tests(session)
+    run_tests(session, *(() if session.posargs else (f"--ignore={path}" for path in ON_THE_OTHER)))
 
 
 @nox.session(name="tests-3.12", python="3.12")
 def tests_312(session: nox.Session) -> None:
-    """Tests on CPython 3.12 with the oldest torch supported, its torchvision, timm and Triton: all but `ON_ONE_PYTHON`, and without the
-    backend `aot_eager`, whose every step is one of inductor's, bfloat16, which decides in no step that a Python or torch has a part in, and
-    the second of the two ways to attend of a model."""
+    """Tests on CPython 3.12 with the oldest torch supported, its torchvision, timm and Triton: all but `ON_ONE_PYTHON`, and but for models without
+    the backend `aot_eager`, whose every step is one of inductor's, and bfloat16, which decides in no step that a Python or torch has a part in."""
     install_packages(session, torch=TORCH_312)
     session.install(*TEST_TOOLS, "transformers>=4.50", "torchvision==0.26.0", "timm>=1.0")
-    run_tests(
-        session,
-        "-k",
-        "not aot_eager and not bfloat16 and not (test_models and _eager)",
-        *(f"--ignore={path}" for path in ON_ONE_PYTHON),
-    )
+    chosen = "test_models or not (aot_eager or bfloat16)"
+    run_tests(session, "-k", chosen, *(f"--ignore={path}" for path in ON_ONE_PYTHON))
 
 
 @nox.session(name="tests-3.13", python="3.13")

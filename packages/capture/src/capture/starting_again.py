@@ -14,7 +14,7 @@ from torch import fx
 
 from . import _native
 from .bytecode import Handler, Instruction, build
-from .settings import put_back, restored
+from .settings import put_back, putting_back, restored
 
 Graph = Callable[..., Any]
 
@@ -141,5 +141,6 @@ def starting_again(
 
 
 def eagerly(module: fx.GraphModule) -> Graph:
-    """A graph run as it is, with nothing beneath it captured; its code is made when it is first called."""
-    return _native.DisabledCallable(lambda *inputs: module.forward(*inputs))
+    """A graph run as it is, with nothing beneath it captured; its code is made when it is first called. Where it raises, torch's settings
+    and switches are put back."""
+    return putting_back(_native.DisabledCallable(lambda *inputs: module.forward(*inputs)), module.graph)

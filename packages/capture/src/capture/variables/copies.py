@@ -28,9 +28,14 @@ from .tensors import Tensor
 
 
 def _check_reads(m: Interpreter, value: Object) -> None:
-    """What makes a copy is read as any attribute is."""
-    if not isinstance(class_lookup(m, value.cls, "__getattribute__")[0], C_METHODS):
-        raise Unsupported(f"a copy of {value!r}, whose attributes are read in its own way")
+    """What makes a copy is read as any attribute is: a class that reads them in its own way may refuse."""
+    if isinstance(class_lookup(m, value.cls, "__getattribute__")[0], C_METHODS):
+        return
+    for name in ("__reduce_ex__", "__reduce__"):
+        try:
+            value.attribute(m, name)
+        except SymbolicRaise as refused:
+            raise Unsupported(f"a copy of {value!r}, whose attributes are read in its own way") from refused
 
 
 @handles(copy.copy)

@@ -72,6 +72,7 @@ class _Interpreted:
                 return tl.tensor(TensorHandle(data.astype(np.int32), tl.int32), first.type.with_element_ty(tl.int32))
             return tl.tensor(TensorHandle(data.astype(first.handle.data.dtype), first.dtype), first.type)
 
+        call.__doc__ = f"`{name}` of the interpreter's tensors."
         return call
 
 
