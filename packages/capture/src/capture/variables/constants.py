@@ -93,6 +93,8 @@ class Constant(Real):
         return m.builder.from_python(found)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if type(self.value) is torch.device and name in ("__enter__", "__exit__"):
+            return self._as_context(m, name)
         try:
             real_args = [m.builder.to_python(a) for a in args]
             real_kwargs = {k: m.builder.to_python(v) for k, v in kwargs.items()}
@@ -104,6 +106,14 @@ class Constant(Real):
             raise Unsupported(f"{type(self.value).__name__}.{name} on a value that is not constant") from None
         found = m.builder.fold(getattr, [self.value, name])
         return m.builder.from_python(m.builder.fold(found, real_args, real_kwargs))
+
+    def _as_context(self, m: Interpreter, name: str) -> Variable:
+        """A device in a ``with`` statement, which does something."""
+        if name == "__enter__":
+            m.modes.enter_device(self.value)
+            return self
+        m.modes.leave()
+        return Constant(None)
 
     def join(self, m: Interpreter, parts: Variable) -> Variable:
         """``self.join(parts)`` of a string, where not all parts were known as one value."""
