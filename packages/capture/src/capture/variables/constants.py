@@ -72,6 +72,17 @@ class Real(Variable):
         return key
 
 
+class _Written(complex):
+    """As a graph's code has to write one of which a part is a negative zero: the sum that `repr` gives loses the sign."""
+
+    def __repr__(self) -> str:
+        return f"complex({self.real!r}, {self.imag!r})"
+
+
+def _loses_a_sign(value: Any) -> bool:
+    return type(value) is complex and "-0.0" in (repr(value.real), repr(value.imag))
+
+
 class Constant(Real):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
@@ -157,7 +168,7 @@ class Constant(Real):
         e.emit(build.load_const(self.value))
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
-        return self.value, self.value
+        return (_Written(self.value) if _loses_a_sign(self.value) else self.value), self.value
 
     def __repr__(self) -> str:
         return repr(self.value)
