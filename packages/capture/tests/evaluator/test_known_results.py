@@ -109,6 +109,22 @@ def test_gradients(found):
     assert torch.equal(*(torch.autograd.grad(each.sum(), w)[0] for each in (result, expected)))
 
 
+def test_what_becomes_a_leaf(found):
+    """Each call gives back what it was given, as that was not before."""
+
+    def function(x):
+        a, b = x + 1, x + 2
+        a.requires_grad_()
+        b.requires_grad_()
+        return a, b, [a.requires_grad, b.requires_grad]
+
+    x = torch.ones(2)
+    with torch.no_grad():
+        expected, result = function(x), capture.compile(function, fullgraph=True)(x)
+    assert result[2] == expected[2]
+    assert [each.requires_grad for each in result[:2]] == [each.requires_grad for each in expected[:2]]
+
+
 def test_random_numbers_are_drawn_each_time():
     def function(x):
         return torch.rand_like(x) - torch.rand_like(x)

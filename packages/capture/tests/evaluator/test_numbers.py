@@ -278,3 +278,15 @@ def test_so_many_elements_on_the_default_device() -> None:
                 expected, got = fn(x), compiled(x)
             assert [part.device for part in got] == [part.device for part in expected]
             assert [part.shape for part in got] == [part.shape for part in expected]
+
+
+@pytest.mark.parametrize(
+    "number", [complex(-0.0, 0.0), complex(1.0, -0.0), complex(0, math.inf), complex(-math.inf, math.nan), 1 + 2j]
+)
+def test_complex_numbers_are_written_as_they_are(number: complex) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.full((1,), number), x + number, torch.stack([x, x * number])
+
+    x = torch.zeros(2, dtype=torch.complex128)
+    for expected, got in zip(fn(x), capture.compile(fn, fullgraph=True)(x), strict=True):
+        assert repr(torch.view_as_real(got).tolist()) == repr(torch.view_as_real(expected).tolist())

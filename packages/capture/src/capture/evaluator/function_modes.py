@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from capture.errors import NotConstant, Unsupported
 from capture.variables.base import Args, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
+from capture.variables.default_devices import DefaultDevice
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
@@ -59,6 +60,10 @@ class FunctionModes:
         if not self._entered:
             self.since = self._state.step
         self._entered.append(mode)
+
+    def enter_device(self, device: torch.device) -> None:
+        """Tensors are made on a device from here on, as by ``with device``."""
+        self.enter(DefaultDevice(device))
 
     def leave(self) -> Variable:
         """The innermost one is in force no more."""

@@ -49,7 +49,7 @@ class KnownResults:
             or isinstance(target, types.BuiltinFunctionType)
             or getattr(target, "__globals__", None) is _FUNCTIONAL
         )
-        if not ours or torch.is_inference_mode_enabled():
+        if not ours or torch.is_inference_mode_enabled() or _acts_in_place(op, target):
             return None
         differentiates = torch.is_grad_enabled()
         positional = self._mode.signature(args, differentiates)
@@ -91,6 +91,12 @@ class KnownResults:
         return (
             mode.effects, mode.risks, mode.doubtful_copies, len(mode.numbers_read), len(mode.counted_from_start), *counts,
         )  # fmt: skip
+
+
+def _acts_in_place(op: str, target: Any) -> bool:
+    """Whether torch's names say so: what it gives back is what it was given, and not as it was (`requires_grad_`)."""
+    name = target if op == "call_method" else getattr(target, "__name__", "")
+    return name.endswith("_") and not name.endswith("__")
 
 
 def _shares(storage: object, values: Sequence[Any]) -> bool:

@@ -345,6 +345,9 @@ class FunctionModes(Protocol):
     def enter(self, mode: Variable) -> None:
         """A mode is in force from here on."""
 
+    def enter_device(self, device: torch.device) -> None:
+        """Tensors are made on a device from here on."""
+
     def leave(self) -> Variable:
         """The innermost one is in force no more."""
 

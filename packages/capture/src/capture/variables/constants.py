@@ -72,6 +72,17 @@ class Real(Variable):
         return key
 
 
+class _Written(complex):
+    """As a graph's code has to write one of which a part is a negative zero: the sum that `repr` gives loses the sign."""
+
+    def __repr__(self) -> str:
+        return f"complex({self.real!r}, {self.imag!r})"
+
+
+def _loses_a_sign(value: Any) -> bool:
+    return type(value) is complex and "-0.0" in (repr(value.real), repr(value.imag))
+
+
 class Constant(Real):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
@@ -93,6 +104,8 @@ class Constant(Real):
         return m.builder.from_python(found)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if type(self.value) is torch.device and name in ("__enter__", "__exit__"):
+            return self._as_context(m, name)
         try:
             real_args = [m.builder.to_python(a) for a in args]
             real_kwargs = {k: m.builder.to_python(v) for k, v in kwargs.items()}
@@ -104,6 +117,14 @@ class Constant(Real):
             raise Unsupported(f"{type(self.value).__name__}.{name} on a value that is not constant") from None
         found = m.builder.fold(getattr, [self.value, name])
         return m.builder.from_python(m.builder.fold(found, real_args, real_kwargs))
+
+    def _as_context(self, m: Interpreter, name: str) -> Variable:
+        """A device in a ``with`` statement, which does something."""
+        if name == "__enter__":
+            m.modes.enter_device(self.value)
+            return self
+        m.modes.leave()
+        return Constant(None)
 
     def join(self, m: Interpreter, parts: Variable) -> Variable:
         """``self.join(parts)`` of a string, where not all parts were known as one value."""
@@ -147,7 +168,7 @@ class Constant(Real):
         e.emit(build.load_const(self.value))
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
-        return self.value, self.value
+        return (_Written(self.value) if _loses_a_sign(self.value) else self.value), self.value
 
     def __repr__(self) -> str:
         return repr(self.value)

@@ -1,0 +1,49 @@
+"""What ``with torch.device(...)`` enters: the mode that makes tensors there. Torch's own asks for what is computed once a process."""
+
+from __future__ import annotations
+
+import torch
+
+from capture import _torch
+from capture.errors import Unsupported
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import BoundBuiltin, Constant, Known
+from .mappings import Dict
+from .sequences import Tuple
+
+
+class DefaultDevice(Variable):
+    """The mode of one device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def python_type(self) -> type:
+        return _torch.DEVICE_MODE
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name == "device":
+            return Constant(self.device)
+        if name == "__torch_function__":
+            return BoundBuiltin(self, name)
+        raise Unsupported(f"{name} of the mode of a default device")
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """What it makes of a call: the function, types, positional arguments and those by name, if any."""
+        function, _, positional, *rest = (arg.realize(m) for arg in args)
+        named = rest[0] if rest else Constant(None)
+        given = (
+            {m.builder.to_python(key): value for key, value in named.entries.values()}
+            if isinstance(named, Dict)
+            else {}
+        )
+        if kwargs or not isinstance(positional, Tuple):
+            raise Unsupported("a call under a default device")
+        makes = isinstance(function, Known) and function.value in _torch.device_constructors()
+        if makes and ("device" not in given or m.builder.is_none(given["device"])):
+            given["device"] = Constant(self.device)
+        return m.calls.call(function, list(positional.items), given)
