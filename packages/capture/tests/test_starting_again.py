@@ -134,3 +134,16 @@ def test_a_program_whose_handlers_see_no_error_of_data_keeps_no_copies(monkeypat
 
     capture.compile(fn)(torch.arange(6.0), GOOD)
     assert not made
+
+
+def test_statistics_that_nobody_reads_are_kept_beside_other_effects() -> None:
+    def fn(x: torch.Tensor, mean: torch.Tensor, log: list[int]) -> torch.Tensor:
+        torch.nn.functional.batch_norm(x, mean, torch.ones(3), training=True)
+        log.append(1)
+        return x
+
+    x, plain, mean, log = torch.rand(4, 3) + 5, torch.zeros(3), torch.zeros(3), []
+    fn(x, plain, [])
+    capture.compile(fn)(x, mean, log)
+    assert torch.equal(mean, plain)
+    assert log == [1]

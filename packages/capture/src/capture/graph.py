@@ -99,6 +99,8 @@ class GraphBuilder:
         self.first_call: fx.Node | None = None
         self.uncounted: list[Any] = []
         """Fakes whose writes the version counter of what they share memory with does not count."""
+        self.unsaid: Sequence[object] = ()
+        """Storages that were written to by what no version counter tells of."""
         #: What the backward of further calls is to compute again.
         self.checkpoint: Checkpoint | None = None
 
@@ -136,11 +138,11 @@ class GraphBuilder:
     def changed_inputs(self) -> list[bool]:
         """Which inputs are changed in place, as version counters tell; without one, all if any call may.
 
-        What `Tensor.data` gives counts its own writes.
+        What `Tensor.data` gives counts its own writes; those of running statistics nobody counts.
         """
         if any(_version(fake) is None for fake in self.inputs):
             return [any(_writes(node) for node in self.graph.nodes)] * len(self.inputs)
-        written = {fake.storage_key for fake in self.uncounted if fake._version}
+        written = {fake.storage_key for fake in self.uncounted if fake._version}.union(self.unsaid)
         return [
             _version(f) != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)
             for f, n in zip(self.inputs, self.placeholders, strict=True)

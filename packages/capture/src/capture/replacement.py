@@ -176,6 +176,7 @@ class Replacement:
         tells: bool,
     ) -> CapturedGraph:
         m = self._m
+        self._require_undoing(tells)
         told = [node.meta["val"] for node in outputs]
         m.recorder.graph.finish([*outputs, *unread])
         if m.recorder.dynamic_sizes.env.has_open and m.recorder.fake_mode.may_share([*m.recorder.graph.inputs, *told]):
@@ -297,6 +298,18 @@ class Replacement:
             return False
         elements = sum(hint_of(fake.numel()) for fake in changed)
         return any(node.meta["risk"] for node in risks) or (tells and elements <= _MOST_COPIED)
+
+    def _require_undoing(self, tells: bool) -> None:
+        """Where the program may handle what is raised, and what the graph changed cannot be taken back, the graph ends before that."""
+        graph = self._m.recorder.graph
+        handled = next((node for node in graph.risks if node.meta["risk"]), None)
+        written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
+        if handled is None or not (graph.lasts or written) or self._undoes(written, tells):
+            return
+        reason = "what raises by data where that may be handled, beside changes that cannot be taken back"
+        if handled.meta["step"] < 1:
+            raise SkipFrame(reason)
+        raise Stopped(handled.meta["step"], reason, handled.meta["source"])
 
     def _bind(self, graph: Callable[..., Any], total: int, places: tuple[int, ...]) -> _native.BoundGraph:
         self._bound.append(_native.BoundGraph(graph, total, places))

@@ -89,7 +89,8 @@ class Undoing:
 
     def __call__(self, *inputs: Any) -> Any:
         # Not by autograd, nor by what counts writes: the program's own writes are what counts.
-        kept = [(inputs[i].data, inputs[i].data.clone()) for i in self._written]
+        data = [without_repeats(inputs[i].data) for i in self._written]
+        kept = [(each, each.clone()) for each in data]
         states = [generator.get_state() for generator in self._generators]
         try:
             return self._compiled(*inputs)
@@ -108,6 +109,15 @@ class Undoing:
             tensor.copy_(before)
         for generator, state in zip(self._generators, states, strict=True):
             generator.set_state(state)
+
+
+def without_repeats(tensor: torch.Tensor) -> torch.Tensor:
+    """All memory of one that may be expanded, which nothing can be copied to."""
+    if 0 in tensor.stride():
+        for dim, stride in enumerate(tensor.stride()):
+            if stride == 0 and tensor.shape[dim] > 1:
+                tensor = tensor.narrow(dim, 0, 1)
+    return tensor
 
 
 def starting_again(

@@ -414,6 +414,71 @@ def not_positive_definite(x: Any, i: Any, log: Any) -> Any:
 
 
 @program
+def classes_out_of_range(x: Any, i: Any, log: Any) -> Any:
+    x.add_(1)
+    try:
+        return F.one_hot(i, 6)
+    except RuntimeError as error:
+        return str(error)
+
+
+@program
+def a_range_that_is_not_finite(x: Any, i: Any, log: Any) -> Any:
+    x.add_(1)
+    try:
+        return torch.histc(torch.where(i[1] > 5, x / 0, x))
+    except RuntimeError as error:
+        return str(error)
+
+
+@program
+def written_with_a_history(x: Any, i: Any, log: Any) -> Any:
+    w = log[0] if log else torch.ones(6, requires_grad=True)
+    x = x * 1
+    log.append(w)
+    return of_a_history(x, w, i, log)
+
+
+def of_a_history(x: Any, w: Any, i: Any, log: Any) -> Any:
+    compile("0", "", "eval")
+    x.mul_(w)
+    try:
+        y = x[i]
+    except IndexError:
+        log.append("caught")
+        y = x * 2
+    y.sum().backward()
+    return y.detach(), w.grad
+
+
+@program
+def written_expanded(x: Any, i: Any, log: Any) -> Any:
+    return of_expanded(x.expand(3, 6), i, log)
+
+
+def of_expanded(x: Any, i: Any, log: Any) -> Any:
+    compile("0", "", "eval")
+    x[0].add_(1)
+    try:
+        return x[0][i]
+    except IndexError:
+        return x * 2
+
+
+@program
+def running_statistics(x: Any, i: Any, log: Any) -> Any:
+    mean, variance = torch.zeros(3), torch.ones(3)
+    compile("0", "", "eval")
+    y = F.batch_norm(x.reshape(2, 3), mean, variance, training=True)
+    try:
+        log.append(y.reshape(6)[i].shape)
+        y = y.reshape(6)[i].sum() * 0
+    except IndexError:
+        y = mean * 2
+    return y, mean, variance
+
+
+@program
 def asserted(x: Any, i: Any, log: Any) -> Any:
     log.append(1)
     torch._assert_async((i < 6).all())

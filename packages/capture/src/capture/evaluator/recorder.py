@@ -81,6 +81,7 @@ class GraphRecorder:
         self.graph = GraphBuilder()
         self.dynamic_sizes = dynamic_sizes
         self.fake_mode = FakeMode(self.dynamic_sizes.env, data_dependent=config.capture_data_dependent)
+        self.graph.unsaid = self.fake_mode.unsaid
         self._known_results = KnownResults(self.fake_mode)
         self._known_results.takes_views &= _VIEWS not in effects.ran_ahead
         #: The variables of tensors, by the identity of their fakes.

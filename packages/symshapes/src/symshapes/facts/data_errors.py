@@ -31,7 +31,7 @@ _NEVER = frozenset(
         "avg_pool2d", "avg_pool3d", "baddbmm", "batch_norm_stats", "bitwise_not", "block_diag", "bmm", "bucketize", "cat", "channel_shuffle",
         "clone", "col2im", "constant_pad_nd", "convolution", "convolution_overrideable", "copy", "count_nonzero", "cross", "cudnn_batch_norm",
         "cummax", "cummin", "cumprod", "cumsum", "detach", "diag_embed", "diagonal_copy", "dot", "empty_like", "equal", "fill", "flip",
-        "fractional_max_pool2d", "full_like", "glu", "grid_sampler_2d", "grid_sampler_3d", "gru", "histc", "huber_loss", "im2col", "isin",
+        "fractional_max_pool2d", "full_like", "glu", "grid_sampler_2d", "grid_sampler_3d", "gru", "huber_loss", "im2col", "isin",
         "kthvalue", "lift_fresh", "linalg_cross", "linalg_vector_norm", "linear", "log_sigmoid_forward", "logcumsumexp", "logsumexp", "lstm",
         "masked_fill", "masked_select", "max", "max_pool2d_with_indices", "max_pool3d_with_indices", "mean", "median", "min",
         "miopen_batch_norm", "mkldnn_rnn_layer", "mm", "mode", "mse_loss", "mv", "nan_to_num", "nanmedian", "nansum", "native_batch_norm",

@@ -5,7 +5,7 @@ In: an `OpOverload`. Out: its `OperatorFacts`, derived once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -75,6 +75,8 @@ class OperatorFacts:
     elementwise: bool
     """Whether each element of its result is computed from those at the same place of its arguments."""
 
+    unsaid: tuple[WrittenArgument, ...]
+    """The arguments that it writes to in training although its schema does not say so, so that no version counts it: running statistics."""
     launches: bool
     """Whether a call does nothing but launch work on the device, so that this may be recorded and repeated without it: known where it
     was registered with `register_launches`, and no matter of schemas."""
@@ -95,6 +97,14 @@ _HIDDEN_VIEWS = frozenset(
 """Operators whose results share an argument's storage although their schemas call them new, so that autograd does too (and the
 recurrent layers of GPU libraries, which give their packed weights back). 528 operators that torch's own tests run on the CPU were
 watched: there are no others."""
+
+#: Those of the operators with running statistics whose schemas do not say that they update them.
+_UPDATING = frozenset(
+    {
+        "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts", "batch_norm_update_stats", "cudnn_batch_norm",
+        "miopen_batch_norm", "native_batch_norm",
+    }
+)  # fmt: skip
 
 #: Where operators that give nothing are checks.
 _CHECKING = frozenset({"aten", "symshapes"})
@@ -135,16 +145,7 @@ def forget_operators() -> None:
 
 def _derive(op: Any) -> OperatorFacts:
     schema = op._schema
-    written = tuple(
-        WrittenArgument(
-            argument.name,
-            None if argument.kwarg_only else position,
-            _is_list(argument.type),
-            argument.is_out,
-        )
-        for position, argument in enumerate(schema.arguments)
-        if _is_written(argument)
-    )
+    written = _those_of(schema, _is_written)
     names = {
         name: number
         for number, argument in enumerate(filter(_is_written, schema.arguments))
@@ -179,8 +180,23 @@ def _derive(op: Any) -> OperatorFacts:
         ),
         lasts=not (written or random or schema.returns) and op.namespace not in _CHECKING,
         elementwise=ELEMENTWISE in op.tags,
+        unsaid=_those_of(schema, _is_statistic) if schema.name.removeprefix("aten::") in _UPDATING else (),
         launches=op in _LAUNCHES,
     )
+
+
+def _those_of(schema: Any, counts: Callable[[Any], bool]) -> tuple[WrittenArgument, ...]:
+    return tuple(
+        WrittenArgument(
+            argument.name, None if argument.kwarg_only else position, _is_list(argument.type), argument.is_out
+        )
+        for position, argument in enumerate(schema.arguments)
+        if counts(argument)
+    )
+
+
+def _is_statistic(argument: Any) -> bool:
+    return argument.name in ("running_mean", "running_var") and not _is_written(argument)
 
 
 def _is_written(argument: Any) -> bool:

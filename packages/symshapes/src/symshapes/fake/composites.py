@@ -337,6 +337,13 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     return torch.einsum(equation, *operands)
 
 
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """`torch.nn.functional.one_hot`, which does not ask a fake for classes out of range: who runs it does."""
+    input.fake_mode.risks += 1  # type: ignore[attr-defined]
+    found: Tensor = F.one_hot(input, num_classes)
+    return found
+
+
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.reshape: reshape,
     torch.Tensor.reshape: reshape,
@@ -349,6 +356,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.Tensor.kron: kron,
     torch.take_along_dim: take_along_dim,
     torch.Tensor.take_along_dim: take_along_dim,
+    F.one_hot: one_hot,
     F.max_pool1d: max_pool1d,
     torch.max_pool1d: max_pool1d,
     torch.tensor_split: tensor_split,
@@ -380,11 +388,13 @@ if _torch.MATMUL_NEEDS_INTS:
 
 
 def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
-    """What is called in a function's place where numbers among its arguments (in lists too) are symbols, or steps many.
+    """What is called in a function's place where numbers among its arguments (in lists too) are symbols, or steps many, or fakes tell less.
 
     A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not.
     """
-    if any(map(_is_symbol, arguments)) or (type(function) is BuiltinFunctionType and function in RECURRENT):
+    if any(map(_is_symbol, arguments)) or (
+        type(function) is BuiltinFunctionType and (function in RECURRENT or function is F.one_hot)
+    ):
         return COMPOSITES.get(function, function)
     return function
 

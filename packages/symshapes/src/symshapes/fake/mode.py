@@ -112,6 +112,8 @@ class FakeMode(InfraMode):
         """How many left behind what neither tensors nor generators hold."""
         self.risks = 0
         """How many ops may raise by what is in their arguments, where kernels run while they are called."""
+        self.unsaid: list[object] = []
+        """Storages that were written to by operators that no version counter tells of, once a write."""
         # In this slot the mode stays below user modes (see _torch.py).
         self._mode_key = _torch.FAKE_SLOT
         self._shadowed: list[Any | None] = []
@@ -241,6 +243,8 @@ class FakeMode(InfraMode):
                         self.note_write(one)
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
+        elif facts.unsaid and not any(given is False for given in (*args, *kwargs.values())):  # `training`
+            self._note_unsaid([one for one in (each.of(args, kwargs) for each in facts.unsaid) if one is not None])
         elif func is _CLONE and (self.data_dependent or (self.shape_env is not None and self.shape_env.has_open)):
             copy = self._build(self._plan(func, rule, args, kwargs), args)
             if kwargs.get("memory_format") is not None:
@@ -284,6 +288,14 @@ class FakeMode(InfraMode):
     def state_of(self, tensor: FakeTensor) -> Any:
         """What is another after each write to a fake."""
         return state_of(tensor)
+
+    def _note_unsaid(self, written: list[FakeTensor]) -> None:
+        self.effects += bool(written)
+        self.writes += bool(written)
+        for one in written:
+            self.unsaid.append(self._fake(one).storage_key)
+            if self.data_dependent:
+                self.note_write(one)
 
     def _is_perhaps_another(self, written: Any) -> bool:
         """Whether what is written to may be memory of another tensor, or none of its."""
