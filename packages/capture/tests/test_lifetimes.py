@@ -282,3 +282,22 @@ def test_weak_references_to_what_stays_are_of_the_graph() -> None:
 
     compiled = capture.compile(fn, fullgraph=True)
     assert compiled(torch.ones(2), []).tolist() == [2.0, 2.0]
+
+
+def test_keys_of_the_programs_are_asked_no_more_than_it_asks() -> None:
+    asked: list[object] = []
+
+    class Key:
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            asked.append(other)
+            return False
+
+    def fn(x: torch.Tensor, d: dict[object, object]) -> torch.Tensor:
+        d[1] = x + 1
+        return x * 2
+
+    capture.compile(fn)(torch.ones(2), {Key(): 1})
+    assert asked == [1]

@@ -110,8 +110,9 @@ class InputDict(Unseen, Dict):
     def let_go(self) -> Iterable[Any]:
         if self._see is None:
             return super().let_go()
-        keys = [real_of(key) for key, _ in self._more if isinstance(resolved(key), Lazy | Constant)]
-        return [self._value[key] for key in keys if key in self._value]
+        keys = {real_of(key) for key, _ in self._more if isinstance(resolved(key), Lazy | Constant)}
+        # A look-up would ask keys whose class is the program's.
+        return [value for key, value in self._value.items() if type(key) in CONSTANT_TYPES and key in keys]
 
     def entries_to_set(self) -> list[tuple[Variable, Variable]]:
         return super().entries_to_set() if self._see is None else self._more
