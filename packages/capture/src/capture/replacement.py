@@ -43,8 +43,8 @@ from .variables.reconstruction import CannotReconstruct
 from .visits import passing
 from .within import Within, interrupted, load_stand_ins
 
-#: Elements that a call keeps copies of for nobody who handles what it raises.
-_MOST_COPIED = 1 << 18
+#: Elements of changed inputs that a call keeps copies of, in case its graph raises: more would take longer than many a graph.
+_MOST_COPIED = 1 << 12
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -176,7 +176,6 @@ class Replacement:
         tells: bool,
     ) -> CapturedGraph:
         m = self._m
-        self._require_undoing(tells)
         told = [node.meta["val"] for node in outputs]
         m.recorder.graph.finish([*outputs, *unread])
         if m.recorder.dynamic_sizes.env.has_open and m.recorder.fake_mode.may_share([*m.recorder.graph.inputs, *told]):
@@ -296,20 +295,10 @@ class Replacement:
         risks, changed = graph.risks, [graph.inputs[i] for i in written]
         if not risks or graph.lasts or any(fake.grad_fn is not None for fake in changed):
             return False
-        elements = sum(hint_of(fake.numel()) for fake in changed)
-        return any(node.meta["risk"] for node in risks) or (tells and elements <= _MOST_COPIED)
-
-    def _require_undoing(self, tells: bool) -> None:
-        """Where the program may handle what is raised, and what the graph changed cannot be taken back, the graph ends before that."""
-        graph = self._m.recorder.graph
-        handled = next((node for node in graph.risks if node.meta["risk"]), None)
-        written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
-        if handled is None or not (graph.lasts or written) or self._undoes(written, tells):
-            return
-        reason = "what raises by data where that may be handled, beside changes that cannot be taken back"
-        if handled.meta["step"] < 1:
-            raise SkipFrame(reason)
-        raise Stopped(handled.meta["step"], reason, handled.meta["source"])
+        if not tells and not any(node.meta["risk"] for node in risks):
+            return False
+        # Each call pays for the copies; on a device few of what is raised is of the call that it leaves.
+        return not self._m.recorder.elsewhere and sum(hint_of(fake.numel()) for fake in changed) <= _MOST_COPIED
 
     def _bind(self, graph: Callable[..., Any], total: int, places: tuple[int, ...]) -> _native.BoundGraph:
         self._bound.append(_native.BoundGraph(graph, total, places))

@@ -432,26 +432,6 @@ def a_range_that_is_not_finite(x: Any, i: Any, log: Any) -> Any:
 
 
 @program
-def written_with_a_history(x: Any, i: Any, log: Any) -> Any:
-    w = log[0] if log else torch.ones(6, requires_grad=True)
-    x = x * 1
-    log.append(w)
-    return of_a_history(x, w, i, log)
-
-
-def of_a_history(x: Any, w: Any, i: Any, log: Any) -> Any:
-    compile("0", "", "eval")
-    x.mul_(w)
-    try:
-        y = x[i]
-    except IndexError:
-        log.append("caught")
-        y = x * 2
-    y.sum().backward()
-    return y.detach(), w.grad
-
-
-@program
 def written_expanded(x: Any, i: Any, log: Any) -> Any:
     return of_expanded(x.expand(3, 6), i, log)
 
