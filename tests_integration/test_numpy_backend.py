@@ -116,7 +116,7 @@ def test_a_model_forward_and_backward(beside: Path, tmp_path: Path, way: str) ->
     environment = {"INDUCTOR_DEVICE_BACKENDS": "cpu=inductor_numpy"} if way == "environment" else {}
     program = MODEL.replace("OPTIONS", options) + PRINTED
     text = run(program, beside, EXAMPLE / "src", INDUCTOR_CACHE_DIR=str(tmp_path / "cache"), **environment)
-    assert "refused: index out of range for size 11" in text
+    assert "refused: index out of range in self" in text  # eager's: the frame starts again
     for line in ("np.exp(", "space.reduce(np.max", "space.position_of(np.argmax", "space.gather(", "space.add("):
         assert line in text
     assert "#include" not in text
