@@ -39,29 +39,25 @@ def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) 
     options = {**asked, "debug": knobs.runtime.debug}
     key = _key(source, target, options)
     if key is None:
-        return _compiled(source, target, options)
+        return _here(source, target, options)
     cache = DiskCache(SECTION)
     entry = cache.get(key)
     found = None if entry is None else Binary.read(entry.files)
     if found is None:
-        found = _compiled(source, target, options)
+        found = _elsewhere(source, target, options) or _here(source, target, options)
         with contextlib.suppress(OSError):  # a full disk: the next process compiles it again
             cache.put(key, found.files())
     return found
 
 
-def _compiled(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary:
-    return _elsewhere(source, target, options) or _here(source, target, options)
-
-
 def _elsewhere(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary | None:
-    """By another process; None where it can't be told all that the code depends on, or fails."""
-    module, settings = getattr(source.fn, "_inductor_module", None), _environment()
-    if module is None or settings is None or _looked_at():
+    """A generated kernel, by another process; None where that can't be told all that the code depends on, or fails."""
+    settings = _environment()
+    if settings is None:
         return None
     asked = (target.backend, target.arch, target.warp_size)
     what = source.name, source.signature, source.constants, source.attrs, asked, dict(options)
-    return pool().compile(Request(source.fn._inductor_text, module, *what), settings)
+    return pool().compile(Request(source.fn._inductor_text, source.fn._inductor_module, *what), settings)
 
 
 def _here(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary:
@@ -89,18 +85,12 @@ def _ready() -> None:
 _reading = threading.Lock()
 
 
-def _looked_at() -> bool:
-    """Whether Triton is told to look at what it compiles, or to take something else instead."""
-    told = knobs.compilation
-    return any(
-        (told.listener, knobs.runtime.add_stages_inspection_hook, told.always_compile, told.override, told.dump_ir)
-    )
-
-
 def _key(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> str | None:
-    """Of all that the code depends on; None where that can't be told."""
+    """Of all that the code depends on; None where Triton is told to look at what it compiles, or to take something else instead."""
     text = getattr(source.fn, "_inductor_text", None)
-    if text is None or _looked_at():
+    if text is None or knobs.compilation.listener or knobs.runtime.add_stages_inspection_hook:
+        return None
+    if any((knobs.compilation.always_compile, knobs.compilation.override, knobs.compilation.dump_ir)):
         return None
     facts = (
         text,
