@@ -19,8 +19,7 @@ from types import BuiltinFunctionType, CodeType
 from typing import Any
 
 import torch
-from torch.utils import _device
-from torch.utils._device import DeviceContext
+from torch.utils._device import DeviceContext, _device_constructors
 
 from capture import _native
 from capture._form import FormPlaces, find_places
@@ -81,10 +80,10 @@ nested_from_list = torch._nested_tensor_from_tensor_list
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 # The same of dispatch modes, whose stack a compiled graph would not run through.
 dispatch_mode_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
-# What enters and leaves one, beneath the public context managers: what a program's calls come down to.
-#: The mode of a default device, and the functions of which it says where their tensors are made.
+# The mode of a default device, and the functions of which it says where their tensors are made.
 DEVICE_MODE: type[Any] = DeviceContext
-device_constructors: Callable[[], set[Any]] = _device._device_constructors
+device_constructors: Callable[[], set[Any]] = _device_constructors
+# What enters and leaves a torch-function mode, beneath the public context managers: what a program's calls come down to.
 enter_function_mode: Callable[[Any], None] = torch._C._push_on_torch_function_stack
 leave_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
 function_mode_at: Callable[[int], Any] = torch._C._get_function_stack_at

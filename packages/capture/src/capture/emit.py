@@ -236,6 +236,13 @@ class Emitter:
         self.call(function, args)
         self.emit(build.pop())
 
+    def call_with_list(self, method: Any, owner: Variable, values: list[Variable]) -> None:
+        """Call a method that takes one iterable, ``list.extend`` or such, with a list of values; without its result."""
+        self.emit(build.push_callable(build.load_const(method)))
+        self.load(owner)
+        self.load_list(values)
+        self.emit(build.call(2), build.pop())
+
     def load_many(self, values: Iterable[Variable]) -> int:
         """Push values one after the other; how many."""
         count = 0

@@ -85,9 +85,9 @@ class CapturedGraph:
 
 class GraphBuilder:
     """Adds nodes; every node gets ``meta["val"]`` and ``meta["source"]``, and one whose call does more than give results
-    ``meta["effect"]``: "write" or "other", ``meta["lasts"]``: whether that stays if tensors and generators
-    are put back, and ``meta["draws"]``: whether random numbers are drawn.
-    One that may raise by what is in its arguments has ``meta["risk"]``: whether the program handles it. Calls within a checkpoint have it in ``meta["checkpoint"]``."""
+    ``meta["effect"]``: "write" or "other", ``meta["lasts"]``: whether that stays if tensors and generators are put back, and
+    ``meta["draws"]``: whether random numbers are drawn. One that may raise by what is in its arguments has ``meta["risk"]``: whether the
+    program handles it. Calls within a checkpoint have it in ``meta["checkpoint"]``."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()

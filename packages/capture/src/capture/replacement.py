@@ -245,14 +245,15 @@ class Replacement:
         ``as_it_is``: it is the captured one. ``tells``: of the frame's changes the graph is not all.
         """
         m, sources = self._m, captured.sources
-        graph, waits = m.recorder.graph, not m.recorder.elsewhere
+        graph = m.recorder.graph
         eager = eagerly(captured.module)
         written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
         generators = graph.generators()
         repeats = not (graph.lasts or written or generators)
         undoes = not repeats and self._undoes(written, tells)
+        tried = repeats and not as_it_is
         if undoes:
-            compiled = Undoing(compiled, eager, written, generators, waits)
+            compiled = Undoing(compiled, eager, written, generators)
         places = tuple(
             i
             for i, source in enumerate(sources)
@@ -265,7 +266,8 @@ class Replacement:
         if places:
             self._lasting = tuple(sources[i] for i in places)
             compiled = self._bind(compiled, len(sources), places)
-            eager = self._bind(eager, len(sources), places)
+            if tried:
+                eager = self._bind(eager, len(sources), places)
         e.share(brought)
         e.emit(build.push_callable(build.load_const(compiled)))
         for source in brought:
@@ -274,13 +276,13 @@ class Replacement:
         e.emit(call)
         if not (repeats or undoes or m.recorder.sets_state):
             return
-        shown = brought if repeats and not as_it_is else []
+        shown = brought if tried else []
         start = Start(
             self._attempt.before,
             m.recorder.autocast_nesting_before,
-            None if as_it_is else eager,
+            eager if tried else None,
             repeats=repeats,
-            waits=waits,
+            waits=not m.recorder.elsewhere,
         )
         emitted, e.out = e.out, []
         for source in shown:

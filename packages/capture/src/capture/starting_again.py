@@ -71,7 +71,7 @@ def is_programs(error: BaseException, captured: Graph | None, inputs: Sequence[A
 
 
 class Undoing:
-    """A graph of which nothing is left behind where it raises: ``written`` inputs and generators are as they were."""
+    """A graph on the host of which nothing is left behind where it raises: ``written`` inputs and generators are as they were."""
 
     def __init__(
         self,
@@ -79,13 +79,11 @@ class Undoing:
         captured: Graph,
         written: Sequence[int],
         generators: Sequence[torch.Generator],
-        waits: bool,
     ) -> None:
         self._compiled = compiled
         self._captured = captured
         self._written = tuple(written)
         self._generators = tuple(generators)
-        self._waits = waits
 
     def __call__(self, *inputs: Any) -> Any:
         # Not by autograd, nor by what counts writes: the program's own writes are what counts.
@@ -96,8 +94,6 @@ class Undoing:
             return self._compiled(*inputs)
         except Exception as error:
             self._put_back(kept, states)
-            if not is_of_call(error, self._waits):
-                raise
             undone = is_programs(error, self._captured, inputs)
             self._put_back(kept, states)
             if not undone:

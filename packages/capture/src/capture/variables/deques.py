@@ -251,11 +251,8 @@ class InputDeque(Unseen, Deque):
     def replay(self, e: Emitter) -> None:
         if self._see is None:
             super().replay(e)
-            return
-        e.emit(build.push_callable(build.load_const(collections.deque.extend)))
-        e.load(self)
-        e.load_list(self._more)
-        e.emit(build.call(2), build.pop())
+        else:
+            e.call_with_list(collections.deque.extend, self, self._more)
 
 
 @builds(collections.deque)

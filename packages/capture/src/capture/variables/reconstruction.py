@@ -59,6 +59,9 @@ class Emitter(Protocol):
     def call_discarding(self, function: Any, args: list[Any]) -> None:
         """The same without its result."""
 
+    def call_with_list(self, method: Any, owner: Any, values: list[Any]) -> None:
+        """Call a method that takes one iterable with a list of values; without its result."""
+
 
 def method_of(cls: type, name: str) -> Any:
     """A method of a real class, unbound."""

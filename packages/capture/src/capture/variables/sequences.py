@@ -454,10 +454,7 @@ class List(Sequence):
     def replay(self, e: Emitter) -> None:
         appended = self.appended()
         if appended is not None:
-            e.emit(build.push_callable(build.load_const(list.extend)))
-            e.load(self)
-            e.load_list(appended)
-            e.emit(build.call(2), build.pop())
+            e.call_with_list(list.extend, self, appended)
             return
         if self.cls is list and not self.is_payload:
             e.load_list(self.items)
@@ -465,10 +462,7 @@ class List(Sequence):
             e.emit(build.load_const(slice(None)), build.store_subscr())
             return
         e.call_discarding(method_of(self.cls, "clear"), [self])
-        e.emit(build.push_callable(build.load_const(method_of(self.cls, "extend"))))
-        e.load(self)
-        e.load_list(self.items)
-        e.emit(build.call(2), build.pop())
+        e.call_with_list(method_of(self.cls, "extend"), self, self.items)
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         pairs = [x.realize(m).as_argument(m) for x in self.items]

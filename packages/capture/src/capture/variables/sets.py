@@ -312,10 +312,7 @@ class Set(Variable):
             for each in self.taken():
                 e.call_discarding(set.discard, [self, each])
             elements = self.added()
-        e.emit(build.push_callable(build.load_const(set.update)))
-        e.load(self)
-        e.load_list(elements)
-        e.emit(build.call(2), build.pop())
+        e.call_with_list(set.update, self, elements)
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if symbol not in SET_OPERATORS or not isinstance(other, Set):
@@ -488,11 +485,8 @@ class InputSet(Unseen, Set):
     def replay(self, e: Emitter) -> None:
         if self._see is None:
             super().replay(e)
-            return
-        e.emit(build.push_callable(build.load_const(set.update)))
-        e.load(self)
-        e.load_list(self._more)
-        e.emit(build.call(2), build.pop())
+        else:
+            e.call_with_list(set.update, self, self._more)
 
 
 @builds(set, frozenset)
