@@ -21,7 +21,7 @@ from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List
 from .slices import Slice
-from .unseen import Unseen
+from .unseen import UnseenElements
 
 
 class Deque(List):
@@ -214,9 +214,10 @@ class DequeIterator(Iterator):
         e.call(self.cls, [self.deque, Constant(self.position)])
 
 
-class InputDeque(Unseen, Deque):
+class InputDeque(UnseenElements, Deque):
     """A deque from outside. What is in it counts from when that is looked at: until then the program may only append to it."""
 
+    _put_in = "extend"
     _content = ("items", "maxlen", "found")
 
     def __init__(self, value: collections.deque[Any], see: Callable[[InputDeque], None]) -> None:
@@ -244,15 +245,6 @@ class InputDeque(Unseen, Deque):
         self._more.append(value)
         self.age += 1
         return self.changed(m)
-
-    def written(self) -> Iterable[Variable]:
-        return super().written() if self._see is None else list(self._more)
-
-    def replay(self, e: Emitter) -> None:
-        if self._see is None:
-            super().replay(e)
-        else:
-            e.call_with_list(collections.deque.extend, self, self._more)
 
 
 @builds(collections.deque)

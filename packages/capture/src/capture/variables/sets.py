@@ -24,7 +24,7 @@ from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, Tuple, builtin_method
 from .slices import Range
-from .unseen import Unseen, hashes_plainly
+from .unseen import UnseenElements, hashes_plainly
 
 #: A real set; None where the elements are not all known.
 Twin = set[Any] | frozenset[Any] | None
@@ -456,9 +456,10 @@ IN_PLACE = {
 SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 
 
-class InputSet(Unseen, Set):
+class InputSet(UnseenElements, Set):
     """A set from outside. What is in it counts from when that is looked at: until then the program may only add to it."""
 
+    _put_in = "update"
     _content = ("entries", "twin", "only_grew", "in_order", "read_from", "found")
 
     def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
@@ -478,15 +479,6 @@ class InputSet(Unseen, Set):
         self._more.append(value)
         m.effects.mutated(self)
         return Constant(None)
-
-    def written(self) -> Iterable[Variable]:
-        return super().written() if self._see is None else list(self._more)
-
-    def replay(self, e: Emitter) -> None:
-        if self._see is None:
-            super().replay(e)
-        else:
-            e.call_with_list(set.update, self, self._more)
 
 
 @builds(set, frozenset)

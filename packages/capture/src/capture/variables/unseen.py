@@ -5,13 +5,14 @@ In: what an element or key is. Out: whether putting it in asks nothing of the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .base import Interpreter, Variable
 from .constants import CONSTANT_TYPES, Constant
 from .numbers import Symbolic
 from .placeholders import Lazy, resolved
+from .reconstruction import Emitter, method_of
 from .sequences import Tuple
 
 
@@ -46,3 +47,21 @@ class Unseen:
     def _looked(self) -> None:
         """What the program put into it meanwhile is there, too."""
         raise NotImplementedError
+
+
+class UnseenElements(Unseen, Variable):
+    """One that elements were put into."""
+
+    _put_in: str
+    """The method that puts many."""
+    _more: list[Variable]
+    cls: type
+
+    def written(self) -> Iterable[Variable]:
+        return super().written() if self._see is None else list(self._more)
+
+    def replay(self, e: Emitter) -> None:
+        if self._see is None:
+            super().replay(e)
+        else:
+            e.call_with_list(method_of(self.cls, self._put_in), self, self._more)
