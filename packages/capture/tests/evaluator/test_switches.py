@@ -15,7 +15,9 @@ from capture._torch import SWITCHES, switch_values
 
 
 @pytest.fixture(autouse=True)
-def kept() -> Iterator[None]:
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # Torch's operator database, once a test of this process has imported it, forbids setting them outside of a block.
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
     before = switch_values()
     yield
     put_back(before)

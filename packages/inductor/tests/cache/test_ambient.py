@@ -29,6 +29,9 @@ ELSEWHERE = {
     "cpu_codegen/launcher.py": "the launcher is compiled for this Python, which is in its own key",
 }
 ELSEWHERE["inductor/triton/binaries.py"] = "Triton's own settings, which are part of the key of what Triton compiles"
+ELSEWHERE["inductor/triton/processes.py"] = (
+    "how many processes compile, and what they inherit: the settings that `binaries.py` has in its key"
+)
 
 
 @pytest.fixture(autouse=True)
