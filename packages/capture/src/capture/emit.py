@@ -6,7 +6,8 @@ In: variables reached from the stack, locals and effects. Out: instructions that
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from collections.abc import Iterator as Iterated
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from .sources import Const, Source
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
 from .variables.functions import Cell
+from .variables.iterators import Iterator
 from .variables.placeholders import resolved
 from .variables.reconstruction import CannotReconstruct
 
@@ -50,6 +52,11 @@ class Emitter:
         self.made: list[str] = []
         #: What the frame hands out unfinished, in words.
         self.suspended: list[str] = []
+        #: Whether what the frame changed outside has its new content.
+        self.changed = True
+        #: By identity, what is made of an iterator that has to be made after that, and these iterators themselves.
+        self.waiting: set[int] = set()
+        self._moves: list[tuple[str, Callable[[], None]]] = []
 
     # Planning
 
@@ -92,11 +99,15 @@ class Emitter:
         if variable.runs_later:
             self.suspended.append(repr(variable))
         path.add(key)
-        for part in (*variable.made_of(), *self._classes_of(variable)):
-            self._visit(resolved(part), path)
+        waits = isinstance(variable, Iterator) and variable.waits_for(self.m)
+        for part in map(resolved, (*variable.made_of(), *self._classes_of(variable))):
+            self._visit(part, path)
+            waits = waits or id(part) in self.waiting
+        if waits:
+            self.waiting.add(key)
         path.discard(key)
 
-    def _classes_of(self, variable: Variable) -> Iterator[Variable]:
+    def _classes_of(self, variable: Variable) -> Iterated[Variable]:
         """The classes that the frame made and a variable knows by their prototypes."""
         made = self.m.classes.made
         if not made:
@@ -210,6 +221,8 @@ class Emitter:
         if variable.source is not None:
             self.load_source(variable.source)
             return
+        if key in self.waiting and not self.changed:
+            raise CannotReconstruct(variable, "an iterator over what the frame changed, which is reached from outside")
         if key in self.cyclic:
             variable.reconstruct_empty(self)
             self.keep(variable)
@@ -223,6 +236,23 @@ class Emitter:
         """Store the top in a local for further uses; it stays on the stack."""
         name = self.temps[id(variable)] = self.temp()
         self.emit(build.copy(1), build.store_fast(name))
+
+    def move(self, container: Variable, moving: Callable[[], None]) -> None:
+        """Move the iterator on top of the stack: where it stands is a place in the container's new content."""
+        if self.changed or container.source is None or not self.m.effects.has_changed(container):
+            moving()
+            return
+        name = self.temp()
+        self.emit(build.copy(1), build.store_fast(name))
+        self._moves.append((name, moving))
+
+    def all_changed(self) -> None:
+        """Note that what the frame changed outside has its new content from here on."""
+        self.changed = True
+        for name, moving in self._moves:
+            self.emit(build.load_fast(name))
+            moving()
+            self.emit(build.pop())
 
     def call(self, function: Any, args: list[Variable]) -> None:
         """Push ``function(*args)`` of a real function."""

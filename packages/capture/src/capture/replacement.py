@@ -138,9 +138,11 @@ class Replacement:
             e.emit(build.pop())
         e.save_sources = bool(effects)
         if effects or handlers or m.errors.restored is not None:
+            e.changed = False
             for root in roots:
                 self._preload(e, root.exception if isinstance(root, HandlerState) else root)
             effects.emit(e)
+            e.all_changed()
         for function, args in calls_between(self._attempt.before, after):
             loads = [build.load_const(a) for a in args]
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
@@ -158,6 +160,12 @@ class Replacement:
         """Build a value before the effects, so that it is of the state that the program saw."""
         root = resolved(root)
         if root is NULL or id(root) in e.temps or (isinstance(root, Cell) and root.name is not None):
+            return
+        if id(root) in e.waiting:
+            e.waiting.discard(id(root))  # as it may be made of itself
+            for part in root.made_of():
+                self._preload(e, part)
+            e.waiting.add(id(root))
             return
         e.load(root)
         name = e.temp()

@@ -98,13 +98,13 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
     if isinstance(value, Tensor) and (check is _PLAIN_INSTANCE or issubclass(cls, torch.Tensor)):
         return isinstance(value.fake, cls) if cls is not torch.Tensor else True
     if check is _PLAIN_INSTANCE:
-        return _is_plain_subclass(m, own, cls, claimed=True)
+        return _is_plain_subclass(m, own, cls) or _claims_to_be(m, value, cls)
     if issubclass(cls, torch.Tensor):
         return False
     if check is _ABSTRACT_INSTANCE:
         m.guards.note_code_of(check)
-        check_own_class(m, own)
-        return _is_abstract_subclass(m, own, cls)
+        claimed = _claimed_class(m, value)
+        return _is_abstract_subclass(m, claimed, cls) or (claimed is not own and _is_abstract_subclass(m, own, cls))
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
         answer = isinstance(value.value, cls)
         label = f"isinstance({{}}, {cls.__name__}) is {answer}"
@@ -117,13 +117,31 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
     return _is_abstract_subclass(m, own, cls)
 
 
-def _is_plain_subclass(m: Interpreter, own: type, cls: type, *, claimed: bool = False) -> bool:
+def _is_plain_subclass(m: Interpreter, own: type, cls: type) -> bool:
     m.classes.note_order(own)
-    if any(base is cls for base in own.__mro__):  # a metaclass may take classes for equal
-        return True
-    if claimed:
-        check_own_class(m, own)
-    return False
+    return any(base is cls for base in own.__mro__)  # a metaclass may take classes for equal
+
+
+def _claimed_class(m: Interpreter, value: Variable) -> type:
+    """``value.__class__``, which a class's own ``__getattribute__`` is asked for as for any attribute; raises what it raises."""
+    own = value.python_type()
+    if not isinstance(class_lookup(m, own, "__getattribute__")[0], C_METHODS):
+        found = value.attribute(m, "__class__").realize(m)
+        if not isinstance(found, Known) or not isinstance(found.value, type):
+            raise Unsupported(f"a {own.__name__} that claims {found!r} to be its class")
+        return found.value
+    check_own_class(m, own)
+    return own
+
+
+def _claims_to_be(m: Interpreter, value: Variable, cls: type) -> bool:
+    try:
+        claimed = _claimed_class(m, value)
+    except SymbolicRaise as raised:
+        if issubclass(raised.exception.python_type(), AttributeError):
+            return False
+        raise
+    return claimed is not value.python_type() and _is_plain_subclass(m, claimed, cls)
 
 
 def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:

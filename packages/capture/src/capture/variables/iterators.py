@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -53,6 +54,10 @@ class Iterator(Variable):
     def made_of(self) -> Iterable[Variable]:
         raise CannotReconstruct(self, f"an iterator of type {self.python_type().__name__}")
 
+    def waits_for(self, m: Interpreter) -> bool:
+        """Whether it can only be made once a container has the content that the frame gave it: it ends where the size changes."""
+        return False
+
 
 def begun(iterable: Iterable[Any], steps: int) -> Any:
     """An iterator that has given so many elements; called from generated code."""
@@ -94,7 +99,7 @@ class SequenceIterator(Iterator):
             return
         e.call(iter, [self.sequence])
         if self.position:
-            _set_position(e, self.position)
+            e.move(self.sequence, functools.partial(_set_position, e, self.position))
 
 
 class Computed(SequenceIterator):
@@ -126,10 +131,9 @@ class ReversedIterator(SequenceIterator):
 
     def reconstruct(self, e: Emitter) -> None:
         e.call(reversed, [self.sequence])
-        if self.position != len(self.sequence.items) - 1:  # type: ignore[attr-defined]
-            if self.position < 0:
-                raise CannotReconstruct(self, "a reversed iterator at its end")
-            _set_position(e, self.position)
+        if self.position < 0:
+            raise CannotReconstruct(self, "a reversed iterator at its end")
+        e.move(self.sequence, functools.partial(_set_position, e, self.position))
 
 
 class ItemIterator(Iterator):

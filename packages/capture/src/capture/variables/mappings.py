@@ -436,6 +436,9 @@ class DictIterator(Iterator):
             raise CannotReconstruct(self, "an iterator over a dictionary that was changed")
         return (self.owner,)
 
+    def waits_for(self, m: Interpreter) -> bool:
+        return self.owner.source is not None and m.effects.has_changed(self.owner)
+
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.push_callable(build.load_const(begun)))
         e.call(method_of(self.owner.cls, self.kind), [self.owner])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from capture.bytecode import Instruction
@@ -52,6 +52,9 @@ class Emitter(Protocol):
 
     def load_list(self, values: list[Any]) -> None:
         """Push a new list of values."""
+
+    def move(self, container: Any, moving: Callable[[], None]) -> None:
+        """Move the iterator on top of the stack, now or once the container that it goes over has its new content."""
 
     def call(self, function: Any, args: list[Any]) -> None:
         """Push ``function(*args)`` of a real function."""

@@ -363,6 +363,9 @@ class SetIterator(Iterator):
             raise CannotReconstruct(self, "an iterator over a set that was changed")
         return (self.owner,) if self.size >= 0 else ()
 
+    def waits_for(self, m: Interpreter) -> bool:
+        return self.owner.source is not None and m.effects.has_changed(self.owner)
+
     def reconstruct(self, e: Emitter) -> None:
         if self.size < 0:
             e.call(iter, [Constant(())])
