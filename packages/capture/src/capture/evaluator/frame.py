@@ -267,6 +267,10 @@ def _context(m: Evaluation, exception: ExceptionObject) -> Variable | None:
     found = m.errors.handling(exception)
     if found is None and exception.context is not None and m.errors.handled is None and m.errors.current_outside(m):
         raise Unsupported("the exception that a caller is handling")
+    if found is not None and m.builder.is_none(
+        found.realize(m)
+    ):  # the frame went on in a handler, outside of which there was none
+        return exception.context or (None if exception.way else found)
     return found or exception.context
 
 

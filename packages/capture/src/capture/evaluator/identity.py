@@ -47,6 +47,8 @@ class ObjectIdentity:
         self._inputs = inputs
         #: Inputs that are keys of sets and dictionaries as the objects that they are.
         self._hashed: dict[int, Variable] = {}
+        #: Whether ``id`` of an object is an element or a key of something.
+        self.has_ids = False
 
     def key(self, variable: Variable) -> VarKey:
         """The key of an object that is hashed and compared as such: two of them stay two."""

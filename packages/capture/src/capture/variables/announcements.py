@@ -81,7 +81,7 @@ def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not (isinstance(category, type) and issubclass(category, Warning)) or type(level) is not int:
         m.builder.fold(warnings.warn, [message, category, level])
     frames = m.state.frames
-    if any((id(vars(warnings)), name) in m.globals.written for name in ("filters", "showwarning", "_showwarnmsg_impl")):
+    if _has_changed_warnings(m):
         if _is_ignored(m, message, category, frames[-max(1, min(level, len(frames)))]):
             return Constant(None)
         raise Unsupported("a warning where the program has changed what is done with them")
@@ -90,6 +90,15 @@ def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     frame = frames[-max(1, level)]
     place = (message, category, frame.code.co_filename, frame.op.line, frame.globals.get("__name__", "<sys>"))
     return _later(m, functools.partial(_warn_at, frame.globals, place))
+
+
+def _has_changed_warnings(m: Interpreter) -> bool:
+    """Whether the frame has changed what becomes of a warning."""
+    names = ("filters", "showwarning", "_showwarnmsg_impl")
+    filters = m.builder.met(warnings.filters)
+    return any((id(vars(warnings)), name) in m.globals.written for name in names) or (
+        filters is not None and m.effects.has_changed(filters)
+    )
 
 
 def _warn_at(namespace: dict[str, Any], place: tuple[Any, ...]) -> None:

@@ -28,6 +28,9 @@ Kwargs = dict[str, "Variable"]
 class Identity(Protocol):
     """Which inputs are one object, and which are not."""
 
+    #: Whether ``id`` of an object is an element or a key of something.
+    has_ids: bool
+
     def key(self, variable: Variable) -> Hashable:
         """The key of an object that is hashed and compared as such: two of them stay two."""
 

@@ -33,7 +33,7 @@ class EnumMember(Known):
         if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
             name = f"_{name}_"
         if name in ("_value_", "_name_") and name in vars(self.value):
-            source = Attr(self.source or Const(self.value, str(self.value)), name, via_dict=True)
+            source = Attr(self.source or Const(self.value, enum.Enum.__str__(self.value)), name, via_dict=True)
             return m.builder.wrap(vars(self.value)[name], source)
         if name == "__class__":
             check_own_class(m, type(self.value))

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass
 
 from capture.errors import Unsupported
 
 from .base import Interpreter, Variable
 from .constants import Constant
 from .reconstruction import Emitter
+
+_NUMBERS = (int, float, complex)
+
+
+@dataclass(frozen=True)
+class IdKey:
+    """What stands for an ``id`` among elements and keys: the key of whose it is."""
+
+    owner: Hashable
+
+
+def check_ids(some: Collection[Hashable], others: Collection[Hashable]) -> None:
+    """Ids of objects are not looked up among numbers, which may be ids, too, or the other way round."""
+    for mine, theirs in ((IdKey, _NUMBERS), (_NUMBERS, IdKey)):
+        if any(isinstance(key, mine) for key in some) and any(isinstance(key, theirs) for key in others):
+            raise Unsupported("an id() among numbers")
 
 
 class Identity(Variable):
@@ -23,8 +40,13 @@ class Identity(Variable):
     def truth(self, m: Interpreter) -> bool:
         return True
 
+    def may_be_among(self, m: Interpreter, keys: Collection[Hashable]) -> bool:
+        check_ids((IdKey(None),), keys)
+        return True
+
     def hash_key(self, m: Interpreter) -> Hashable:
-        return "id", m.identity.key(self.owner)
+        m.identity.has_ids = True
+        return IdKey(m.identity.key(self.owner))
 
     def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if symbol not in ("==", "!="):

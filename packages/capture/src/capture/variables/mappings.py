@@ -14,6 +14,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
+from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
 from .lookups import is_callable, shown_type
 from .operations import BINARY
@@ -113,6 +114,8 @@ class Dict(Variable):
 
     def under(self, m: Interpreter, hashed: Hashable) -> Variable | None:
         """The value under what a key is hashed as, or None; guarded either way."""
+        if m.identity.has_ids:
+            check_ids((hashed,), self.entries)
         entry = self.entries.get(hashed)
         if entry is None:
             if self.guard_absent is not None:
@@ -155,6 +158,8 @@ class Dict(Variable):
 
     def set_under(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
         """The same where it is known what the key is hashed as."""
+        if m.identity.has_ids:
+            check_ids((hashed,), self.entries)
         old = self.entries.get(hashed)
         if old is None:
             if self.guard_absent is not None:  # what else is in it counts for nothing

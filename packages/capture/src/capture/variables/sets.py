@@ -16,6 +16,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
 from .handlers import handles
+from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
 from .lookups import shown_type
 from .operations import COMPARE
@@ -127,7 +128,12 @@ class Set(Variable):
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         real = value.realize(m)
-        return real.may_be_among(m, self.entries) and sought(m, real) in self.entries
+        if not real.may_be_among(m, self.entries):
+            return False
+        key = sought(m, real)
+        if m.identity.has_ids:
+            check_ids((key,), self.entries)
+        return key in self.entries
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if not hasattr(self.cls, name):
@@ -158,6 +164,8 @@ class Set(Variable):
     def py_add(self, m: Interpreter, value: Variable) -> Variable:
         """``set.add``."""
         key = value.hash_key(m)
+        if m.identity.has_ids:
+            check_ids((key,), self.entries)
         if self.twin is not None and hashes_as_itself(value):
             self.twin.add(key)  # type: ignore[union-attr]
         else:
@@ -168,6 +176,8 @@ class Set(Variable):
     def py_discard(self, m: Interpreter, value: Variable) -> Variable:
         """``set.discard``."""
         key = sought(m, value)
+        if m.identity.has_ids:
+            check_ids((key,), self.entries)
         self.entries.pop(key, None)
         if self.twin is not None:
             self.twin.discard(key)  # type: ignore[union-attr]
@@ -176,7 +186,7 @@ class Set(Variable):
 
     def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         """``set.remove``; raises ``KeyError`` in the program."""
-        if sought(m, value) not in self.entries:
+        if not self.contains(m, value):
             m.errors.throw_value(KeyError, [value])
         return self.py_discard(m, value)
 
@@ -213,6 +223,8 @@ class Set(Variable):
         self.in_order = False
         for other in others:
             given = Given(m, other)
+            if m.identity.has_ids:
+                check_ids(self.entries, given.entries)
             if self.twin is not None and given.real is not None:
                 self.twin.update(given.real)  # type: ignore[union-attr]
             else:
@@ -248,6 +260,8 @@ class Set(Variable):
     def _apply(
         self, m: Interpreter, name: str, given: Given, kept: Callable[[dict[Hashable, Any], dict[Hashable, Any]], Any]
     ) -> Variable:
+        if m.identity.has_ids:
+            check_ids(self.entries, given.entries)
         if self.twin is not None and given.real is not None:
             getattr(self.twin, name)(given.real)
         else:
@@ -260,15 +274,21 @@ class Set(Variable):
 
     def py_issubset(self, m: Interpreter, other: Variable) -> Variable:
         """``set.issubset``."""
-        return Constant(self.entries.keys() <= Set.of(m, unordered(m, other)).entries.keys())
+        return Constant(self._beside(m, other).keys() >= self.entries.keys())
 
     def py_issuperset(self, m: Interpreter, other: Variable) -> Variable:
         """``set.issuperset``."""
-        return Constant(self.entries.keys() >= Set.of(m, unordered(m, other)).entries.keys())
+        return Constant(self._beside(m, other).keys() <= self.entries.keys())
 
     def py_isdisjoint(self, m: Interpreter, other: Variable) -> Variable:
         """``set.isdisjoint``."""
-        return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
+        return Constant(self.entries.keys().isdisjoint(self._beside(m, other)))
+
+    def _beside(self, m: Interpreter, other: Variable) -> dict[Hashable, Variable]:
+        found = Set.of(m, unordered(m, other)).entries
+        if m.identity.has_ids:
+            check_ids(self.entries, found)
+        return found
 
     def made_of(self) -> Iterable[Variable]:
         order = self.building_order()
@@ -330,6 +350,8 @@ class Set(Variable):
     def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if not isinstance(other, Set):
             return None
+        if m.identity.has_ids:
+            check_ids(self.entries, other.entries)
         return Constant(COMPARE[symbol][0](set(self.entries), set(other.entries)))
 
 
@@ -430,6 +452,8 @@ def _algebra(
 ) -> Callable[[Interpreter, Any, Any], Variable]:
     def combine(m: Interpreter, left: Any, right: Any) -> Variable:
         """``right`` is a set, or what a method was given."""
+        if m.identity.has_ids:
+            check_ids(left.entries, right.entries)
         known = right.twin if isinstance(right, Set) else right.real
         twin = None if left.twin is None or known is None else getattr(left.twin, name)(known)
         return m.effects.created(Set(keep(left, right), left.cls, twin))

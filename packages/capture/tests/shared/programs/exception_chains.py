@@ -438,3 +438,19 @@ def raised_again_keeps_its_context(x):
         raise kept
     except ValueError as error:
         return x + 1, type(error.__context__)
+
+
+@program
+def break_where_a_context_is_handled(x):
+    try:
+        try:
+            raise KeyError("a")
+        except KeyError:
+            x.sum() > -1e9 and None
+            raise ValueError("b")
+    except ValueError as error:
+        kept = error
+    try:
+        raise kept
+    except ValueError as error:
+        return x + 1, type(error.__context__)

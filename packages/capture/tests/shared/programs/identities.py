@@ -78,3 +78,32 @@ def texts_joined_break(x):
     y = x + 1
     b = "".join(["a", "bc"])
     return a is b, y * 2
+
+
+_IDS = {id(p): name for name, p in _LAYER.named_parameters()}
+
+
+@program
+def break_at_ids_among_numbers_from_outside(x):
+    return [_IDS[id(p)] for p in _LAYER.parameters()], id(x) in _IDS, x + 1
+
+
+@program
+def break_at_ids_of_sets_from_outside(x):
+    mine = {id(p) for p in _LAYER.parameters()}
+    known = set(_IDS)
+    return mine == known, mine - known, len(mine | known), mine <= known, x + 1
+
+
+@program
+def break_in_a_loop_over_ids(x):
+    y = x + 1
+    seen, out = set(), []
+    for v in (x, y, x, [x], y):
+        if id(v) not in seen:
+            seen.add(id(v))
+            out.append(v)
+            x.sum() > -1e9 and None
+    number = id(x)
+    x.sum() > -1e9 and None
+    return len(out), number in {id(x), id(y)}, {id(x): 3}.get(number)

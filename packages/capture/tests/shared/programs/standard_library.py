@@ -273,3 +273,14 @@ def break_at_random_numbers(x):
     number = random.random()
     number += 1
     return y, found, number
+
+
+@program
+def break_before_warnings_are_recorded(x):
+    with warnings.catch_warnings(record=True) as seen:
+        x.sum() > -1e9 and None
+        warnings.simplefilter("always")
+        warnings.warn("first", UserWarning)
+        y = x * 2
+        warnings.warn("second", DeprecationWarning)
+    return y, [(str(w.message), w.category.__name__) for w in seen]

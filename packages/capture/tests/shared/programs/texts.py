@@ -108,3 +108,10 @@ def keywords_of_a_partial_application_from_outside(x):
     HELD.keywords["n"] = 2
     HELD.keywords["n"] += 1
     return HELD(x), dict(HELD.keywords)
+
+
+@program
+def break_before_the_text_of_a_member(x):
+    COUNT[0] = 0
+    x.sum() > -1e9 and None  # what is captured from here on must not ask for it
+    return x + 1, f"{Counted.A}", str(Counted.A)
