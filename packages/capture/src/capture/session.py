@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import weakref
 from collections.abc import Callable, Iterator
@@ -54,6 +55,8 @@ _NEVER_CAPTURED = frozenset({"__getattribute__", "__getattr__", "__del__"})
 _OVERRIDES = frozenset({"__torch_function__", "__torch_dispatch__"})
 #: What `torch.compiler.disable` puts around a function, in torch's code: what the function calls is kept from compilers, too.
 _KEPT_OUT = "DisableContext.__call__.<locals>._fn"
+#: What runs while a module is imported is run once.
+_IMPORTING = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 #: Functions whose frames are left and entered again; the first flag that fits names the kind.
 _SUSPENDING = {
     inspect.CO_ASYNC_GENERATOR: "an asynchronous generator",
@@ -124,7 +127,8 @@ class Session:
         if code.co_name in _OVERRIDES:
             return _native.SKIP_RECURSIVE
         if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
-            return _native.SKIP_RECURSIVE if code.co_qualname == _KEPT_OUT else _native.SKIP
+            alone = code.co_qualname == _KEPT_OUT or code is _IMPORTING
+            return _native.SKIP_RECURSIVE if alone else _native.SKIP
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)

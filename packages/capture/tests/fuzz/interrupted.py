@@ -29,7 +29,7 @@ FILES = sorted(
 
 #: What is different by more than the break: two texts of one content may be one object or two, and a variable that is not read
 #: any more is let go of at a break.
-LEFT_OUT = ("texts_that_are_equal_break", "subclasses_of_one_in_frame_break")
+LEFT_OUT = ("texts_that_are_equal_break", "texts_joined_break", "subclasses_of_one_in_frame_break")
 
 
 @capture.disable

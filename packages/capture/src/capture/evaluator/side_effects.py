@@ -24,6 +24,8 @@ class SideEffects:
         self.activity = 0
         #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
         self.changes = 0
+        #: Counts changes of tracked objects alone.
+        self.mutations = 0
         #: Counts changes that a ``__hash__`` may tell of.
         self.rewritten = 0
         self.changed: dict[int, Variable] = {}
@@ -77,6 +79,7 @@ class SideEffects:
         """Note a change of a tracked object."""
         self.later.changes(variable)
         self.left_behind()
+        self.mutations += 1
         self.rewritten += variable.may_tell_hashes
         self.changed.setdefault(id(variable), variable)
         self.changed_at.setdefault(id(variable), self._state.step)

@@ -48,8 +48,12 @@ class Effects(Protocol):
     activity: int
     #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
     changes: int
+    #: Counts changes of tracked objects alone.
+    mutations: int
     #: Counts changes that a ``__hash__`` may tell of.
     rewritten: int
+    #: What was changed, in the order of first change.
+    changed: dict[int, Variable]
     #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
     remembered: list[Any]
     #: Calls that tell the outside something, before anything is changed.

@@ -106,6 +106,8 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
         claimed = _claimed_class(m, value)
         return _is_abstract_subclass(m, claimed, cls) or (claimed is not own and _is_abstract_subclass(m, own, cls))
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
+        if value.attrs:  # the real one does not have them yet
+            raise Unsupported(f"isinstance with {cls.__name__}, a protocol, of an object that the frame changed")
         answer = isinstance(value.value, cls)
         label = f"isinstance({{}}, {cls.__name__}) is {answer}"
         m.guards.predicate(value, lambda real: isinstance(real, cls) is answer, label, cls)

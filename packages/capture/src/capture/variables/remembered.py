@@ -14,11 +14,12 @@ import types
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
-from capture.guards import GuardKind
+from capture.guards import Guard, GuardKind
 from capture.sources import Const, Item
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
+from .lookups import class_lookup
 from .numbers import Symbolic
 from .objects import Object
 
@@ -40,12 +41,15 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
             f"call of {function.__qualname__}, which remembers, with an object of a class that the frame made"
         )
     key = _key(function, mark, real, named)
+    memory = Const(cache, f"{function.__qualname__}.cache")
     call = functools.partial(function, *real, **named)
     if not m.builder.fold(lambda: key in cache, []):
         if m.state.probing:
             return m.calls.call(_evaluated(m, function, body), args, kwargs)
         _check_room(function, len(cache) + 1)
-        _check_effects(m, function, body, args, kwargs)
+        if m.globals.written or any(v.source is not None for v in m.effects.changed.values()):
+            raise Unsupported(f"first call of {function.__qualname__}, which remembers, after something was changed")
+        _check_effects(m, function, body, args, kwargs, Guard(memory, GuardKind.NO_KEY, key))
         m.builder.fold(call, [])
         m.effects.ran_ahead.add((function, key))
         if key not in cache:
@@ -83,6 +87,11 @@ def _is_once(function: Any) -> bool:
 
 def _real(m: Interpreter, variable: Variable) -> Any:
     value = variable.realize(m)
+    if isinstance(value, Object) and value.value is not None and value.source is not None and not value.attrs:
+        if any(class_lookup(m, value.cls, name)[1] is not object for name in ("__eq__", "__hash__")):
+            raise NotConstant(value)
+        m.guards.note_identity(value, value.value)
+        return value.value
     return value.specialise(m) if isinstance(value, Symbolic) else m.builder.to_python(value)
 
 
@@ -113,18 +122,20 @@ def _evaluated(m: Interpreter, function: Any, body: Any) -> Variable:
     return m.builder.wrap(body, None)
 
 
-def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs: Kwargs) -> None:
-    """Evaluate the body, to see that a call does nothing but compute."""
+def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs: Kwargs, so: Guard) -> None:
+    """Evaluate the body, to see that a call does nothing but compute. ``so``: nothing is remembered yet, which a break makes otherwise."""
     m.state.probing = True
-    before = m.effects.changes
+    effects = m.effects
+    before = effects.changes - effects.mutations
     try:
-        m.calls.call(_evaluated(m, function, body), args, kwargs)
+        with effects.apart() as changed:
+            m.calls.call(_evaluated(m, function, body), args, kwargs)
     except SymbolicRaise:
         raise Unsupported(f"first call of {function.__qualname__}, which raises") from None
     finally:
         m.state.probing = False
-    if m.effects.changes != before:
-        raise Unsupported(f"first call of {function.__qualname__}, which remembers and has effects")
+    if changed() or effects.changes - effects.mutations != before:
+        raise Unsupported(f"first call of {function.__qualname__}, which remembers and has effects", while_so=(so,))
 
 
 def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:

@@ -308,7 +308,20 @@ def _import_name(m: Machine, frame: Frame, op: Op) -> None:
     if sys.modules.get(name) is None:
         raise Unsupported(f"import of {name}")
     module = m.globals.imported(name)
+    if hasattr(sys.modules[name], "__path__"):
+        for each in (each for each in names or () if each != "*"):
+            _check_part(m, module, name, each)
     frame.push(m.globals.imported(name.partition(".")[0]) if not names and not level else module)
+
+
+def _check_part(m: Machine, module: Variable, package: str, name: str) -> None:
+    """What a package does not have is imported with it: a module in it, that was not imported yet."""
+    try:
+        module.realize(m).attribute(m, name)
+    except SymbolicRaise as raised:
+        if issubclass(raised.exception.python_type(), AttributeError):
+            raise Unsupported(f"import of {package}.{name}") from None
+        raise
 
 
 @operation("IMPORT_FROM")

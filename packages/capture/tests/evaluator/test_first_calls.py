@@ -1,0 +1,166 @@
+"""What a program does only once: first calls of functions that remember, and imports. The capture after that is whole."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+STATE: dict[str, Any] = {}
+NUMBER = 1
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.scale = 2
+
+
+HOLDER = Holder()
+
+
+@typing.runtime_checkable
+class Scaled(typing.Protocol):
+    extra: int
+
+
+@functools.lru_cache
+def of_state(k: int) -> int:
+    return int(STATE["k"]) + k
+
+
+@functools.lru_cache
+def of_number(k: int) -> int:
+    return NUMBER + k
+
+
+@functools.lru_cache
+def of_object(holder: Holder) -> int:
+    return holder.scale
+
+
+@functools.lru_cache
+def of_own_objects(k: int) -> tuple[int, ...]:
+    """It changes what it makes itself, and nothing else."""
+    made, table = [1], {}
+    made.append(k)
+    table["k"] = k
+    holder = Holder()
+    holder.scale = made[-1]
+    return (*made, table["k"], holder.scale)
+
+
+@functools.lru_cache
+def with_effects(k: int) -> int:
+    STATE["told"] = k
+    return k + 1
+
+
+CACHED = (of_state, of_number, of_object, of_own_objects, with_effects)
+
+
+def state_changed(x: torch.Tensor) -> Any:
+    STATE["k"] = 5
+    return x * of_state(2)
+
+
+def global_changed(x: torch.Tensor) -> Any:
+    global NUMBER
+    NUMBER = 9
+    return x * of_number(2)
+
+
+def object_changed(x: torch.Tensor) -> Any:
+    HOLDER.scale = 7
+    return x * of_object(HOLDER)
+
+
+def object_as_it_is(x: torch.Tensor) -> Any:
+    return x * of_object(HOLDER)
+
+
+def own_objects(x: torch.Tensor) -> Any:
+    return x + 1, of_own_objects(3)
+
+
+def effects(x: torch.Tensor) -> Any:
+    return x + 1, with_effects(3), STATE["told"]
+
+
+def protocol_after_a_change(x: torch.Tensor) -> Any:
+    HOLDER.extra = 1  # type: ignore[attr-defined]
+    had = isinstance(HOLDER, Scaled)
+    del HOLDER.extra  # type: ignore[attr-defined]
+    return x + 1, had, isinstance(HOLDER, Scaled)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    _reset()
+
+
+def _reset() -> None:
+    global NUMBER
+    NUMBER = 1
+    STATE.clear()
+    STATE["k"] = 1
+    vars(HOLDER).clear()
+    HOLDER.scale = 2
+    for each in CACHED:
+        each.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [state_changed, global_changed, object_changed, object_as_it_is, own_objects, effects, protocol_after_a_change],
+)
+def test_as_plain(fn: Callable[..., Any]) -> None:
+    x = torch.ones(2)
+    plain = [repr(fn(x)) for _ in range(3)], STATE.copy(), [each.cache_info() for each in CACHED]
+    _reset()
+    compiled = capture.compile(fn)
+    found = [repr(compiled(x)) for _ in range(3)], STATE.copy(), [each.cache_info() for each in CACHED]
+    assert found == plain
+
+
+def test_computes_only() -> None:
+    """A first call that changes what it makes itself alone breaks nothing; nor does one of an object from outside."""
+    x = torch.ones(2)
+    assert capture.compile(own_objects, fullgraph=True)(x)[1] == (1, 3, 3, 3)
+    assert torch.equal(capture.compile(object_as_it_is, fullgraph=True)(x), x * 2)
+
+
+def test_whole_after_the_first_call() -> None:
+    compiled, x = capture.compile(effects), torch.ones(2)
+    compiled(x)
+    breaks = len(capture.report(compiled).breaks)
+    assert breaks == 1
+    compiled(x)
+    assert len(capture.report(compiled).breaks) == breaks
+    assert capture.report(compiled).graphs[-1].breaks == []
+
+
+def test_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`from . import part` imports the part with the package."""
+    package = tmp_path / "package_of_a_part"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .user import use\n")
+    (package / "user.py").write_text("def use(x):\n    from . import part\n    return x + part.K\n")
+    (package / "part.py").write_text("K = 3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        use = __import__("package_of_a_part").use
+        compiled, x = capture.compile(use), torch.ones(2)
+        assert torch.equal(compiled(x), x + 3)
+        assert torch.equal(compiled(x), x + 3)
+        assert capture.report(compiled).skipped == []  # what an import runs is nobody's to capture
+    finally:
+        for name in [n for n in sys.modules if n.startswith("package_of_a_part")]:
+            del sys.modules[name]
