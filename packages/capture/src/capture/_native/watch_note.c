@@ -419,6 +419,9 @@ note_check(Watch *watch, const Step *step, PyObject *source)
         break;
     case HAS_KEY:
     case NO_KEY:
+        if (!PyDict_Check(source)) { /* a view of one: it has no version */
+            break;
+        }
         note_dict(watch, source, PyUnicode_CheckExact(name) ? name : NULL, step->op == HAS_KEY ? name : NULL, 1);
         return;
     case NO_TYPE_ENTRY:

@@ -17,6 +17,7 @@ from capture.variables.named_tuples import NamedTuple
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
+from capture.variables.sets import Set
 from capture.variables.tensors import Tensor
 from capture.variables.texts import WrittenNumber
 from symshapes import is_unbacked
@@ -123,7 +124,7 @@ class LanguageOperators:
         if isinstance(real, NamedTuple) and class_lookup(m, real.cls, f"__{how}__")[1] is not object:
             return real.method(m, f"__{how}__", [], {})
         try:
-            plain = real.as_python(m)
+            plain = real if isinstance(real, Set) else real.as_python(m)
         except NotConstant:
             plain = real
         if plain is real:
@@ -158,6 +159,11 @@ class LanguageOperators:
         if isinstance(value, Dict) and value.cls is dict:
             pairs = [f"{self._shown(k)}: {self._shown(v)}" for k, v in value.in_order(m).values()]
             return Constant("{" + ", ".join(pairs) + "}")
+        if isinstance(value, Set) and value.cls in (set, frozenset):
+            text = ", ".join([self._shown(x) for x in value.ordered(m)])
+            if value.cls is set:
+                return Constant("{" + text + "}" if text else "set()")
+            return Constant("frozenset({" + text + "})" if text else "frozenset()")
         raise Unsupported(f"text of {value!r}")
 
     def _shown(self, value: Variable) -> str:

@@ -151,7 +151,7 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     listed = _sequence_of(m, value)
     assert isinstance(listed, Sequence)
     made = reversed(view_of(value.owner, value.kind)) if isinstance(value, DictView) else None
-    made = reversed(value.cls()) if isinstance(value, Dict) else made
+    made = reversed(view_of(value, "keys")) if isinstance(value, Dict) else made
     kind = reversed if made is None else type(made)
     return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items))), kind))
 

@@ -118,6 +118,28 @@ class InputDict(Unseen, Dict):
         return super().entries_to_set() if self._see is None else self._more
 
 
+class InputView(Dict):
+    """A read-only view from outside, of a mapping that is reached by it alone."""
+
+    def as_operand(self, m: Interpreter) -> Variable:
+        return self.py_copy(m)
+
+    def py_copy(self, m: Interpreter) -> Variable:
+        """``copy`` of what it shows, a dictionary."""
+        return m.effects.created(Dict(dict(self.whole(m))))
+
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        m.errors.throw(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
+        m.errors.throw(TypeError, "'mappingproxy' object does not support item deletion")
+
+    def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol == "|=":
+            m.errors.throw(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
+        return None
+
+
 class NumberAt(Lazy):
     """A key of ``owner`` not looked at yet."""
 
@@ -137,9 +159,9 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
     if cls in (dict, collections.OrderedDict) and by_place and numbered(value):
         return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
     if cls is types.MappingProxyType:
-        made = Dict({}, cls)
-        _see_all(m, value, source, made)
-        return made
+        view = InputView({}, cls)
+        _see_all(m, value, source, view)
+        return view
     return InputDict(m, value, lambda made: _see_all(m, value, source, made))
 
 

@@ -163,3 +163,14 @@ def a_literal_keeps_its_order_in_breaks(x):
     before = list(words)
     time.sleep(0)
     return before == list(words), words, x + 1
+
+
+_SEVERAL, _FROZEN = {"b", "a", "c"}, frozenset([3, 1, 2])
+
+
+@program
+def texts_of_sets(x):
+    made = {8, 0}
+    made.discard(8)
+    made |= {8, 16}
+    return x + 1, f"{_SEVERAL}", str(_FROZEN), repr(made), f"{set()} {frozenset()} {({1},)!r}"

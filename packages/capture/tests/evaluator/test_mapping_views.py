@@ -1,0 +1,87 @@
+"""Read-only views of dictionaries from outside: within the graph, and read again where what they show has changed."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+TABLE: dict[str, Any] = {}
+VIEW = types.MappingProxyType(TABLE)
+CHANGES: tuple[Callable[[], Any], ...] = (
+    lambda: None,
+    lambda: TABLE.update(c=4),
+    lambda: TABLE.update(a=9),
+    lambda: TABLE.pop("b"),
+    lambda: TABLE.update(b=1),
+)
+
+
+def is_refused(change: Callable[[Any], Any]) -> str:
+    try:
+        change(VIEW)
+    except (TypeError, AttributeError) as error:
+        return str(error)
+    return ""
+
+
+def write(view: Any) -> None:
+    view["a"] = 3
+
+
+def delete(view: Any) -> None:
+    del view["a"]
+
+
+def merge(view: Any) -> None:
+    view |= {"z": 3}
+
+
+READS: dict[str, Callable[[], Any]] = {
+    "absent": lambda: "c" in VIEW,
+    "present": lambda: "a" in VIEW,
+    "keys": lambda: list(VIEW),
+    "get": lambda: (VIEW.get("a"), VIEW.get("c")),
+    "item": lambda: VIEW["a"],
+    "values": lambda: list(VIEW.values()),
+    "items": lambda: [*VIEW.items()],
+    "length": lambda: (len(VIEW), bool(VIEW)),
+    "merged": lambda: (VIEW | {"z": 1}, {"z": 1} | VIEW, {**VIEW}, dict(VIEW, z=3)),
+    "copied": lambda: (type(VIEW.copy()), VIEW.copy()),
+    "equal": lambda: (VIEW == {"a": 1, "b": 2}, VIEW != {}),
+    "in order": lambda: (sorted(VIEW), list(reversed(VIEW))),
+    "written": lambda: [is_refused(change) for change in (write, delete, merge, lambda view: view.update(a=1))],
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_view(read: Callable[[], Any]) -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x + 1, read()
+
+    TABLE.clear()
+    TABLE.update(a=1, b=2)
+    compiled, x = capture.compile(f, fullgraph=True), torch.ones(2)
+    for change in CHANGES:
+        change()
+        for _ in range(2):
+            assert compiled(x)[1] == f(x)[1]
+
+
+def test_signature() -> None:
+    """As libraries filter what they hand on: by the parameters of a signature that they keep."""
+    signature = inspect.signature(lambda preds, target, *more: None)
+
+    def f(x: torch.Tensor, **given: Any) -> Any:
+        known = signature.parameters
+        taken = {k: v for k, v in given.items() if k in known and known[k].kind is not inspect.Parameter.VAR_POSITIONAL}
+        return x + 1, taken, [p.name for p in known.values()]
+
+    compiled, x = capture.compile(f, fullgraph=True), torch.ones(2)
+    assert compiled(x, preds=1, other=2)[1:] == f(x, preds=1, other=2)[1:]
