@@ -8,6 +8,7 @@ import types
 from collections.abc import Container, Iterator
 from typing import Any
 
+from capture._native import address
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.guards import GuardKind
@@ -206,7 +207,7 @@ class FunctionCalls:
         """What the program began and left, by identity not among what it hands out, and would notice the end of."""
         m = self._m
         for each in self._suspended:
-            if id(each) in handed_out:
+            if address(each) in handed_out:
                 continue
             before = m.effects.changes
             self._end(each)

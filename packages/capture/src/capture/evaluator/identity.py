@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from capture._native import address
 from capture.errors import Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import LASTING, GuardKind, begins_lasting
@@ -51,7 +52,7 @@ class ObjectIdentity:
     def key(self, variable: Variable) -> VarKey:
         """The key of an object that is hashed and compared as such: two of them stay two."""
         if variable.source is not None:
-            self._hashed[id(variable)] = variable
+            self._hashed[address(variable)] = variable
         return VarKey(variable)
 
     def distinct(self, first: Variable, *others: Variable) -> None:
@@ -111,7 +112,7 @@ class ObjectIdentity:
                 self._guard_stores_apart([store for store in stores if store.kind == kind])
 
     def _is_changed(self, store: Store) -> bool:
-        return id(store.owner) in self._effects.changed
+        return address(store.owner) in self._effects.changed
 
     def _stores(self, value: Any, variable: Variable, forms: dict[type, tuple[bool, bool]]) -> Iterator[Store]:
         """Where an input keeps what a frame may change: its dictionary, its slots, its items.
@@ -142,7 +143,7 @@ class ObjectIdentity:
         """Those of one kind, some of which were changed. A change is not followed into another view of the same."""
         first: dict[int, Store] = {}
         for store in stores:
-            other = first.setdefault(id(store.real), store)
+            other = first.setdefault(address(store.real), store)
             if other is store:
                 continue
             if self._is_changed(store) or self._is_changed(other):

@@ -98,14 +98,14 @@ class Program:
 
     def _lead(self, ops: list[Op]) -> None:
         """Where operations jump to, and where what they raise is handled."""
-        index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
+        index = {instruction: i for i, instruction in enumerate(self.instructions)}
         excepts: dict[int, bool] = {}
         for op in ops:
             instruction = self.instructions[op.index]
             if instruction.target is not None:
-                op.target = index[id(instruction.target)]
+                op.target = index[instruction.target]
             if instruction.handler is not None:
-                at = op.catch = index[id(instruction.handler.target)]
+                at = op.catch = index[instruction.handler.target]
                 op.depth = instruction.handler.depth
                 op.lasti = instruction.handler.lasti
                 if at not in excepts:

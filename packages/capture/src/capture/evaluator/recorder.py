@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from capture import _torch, config
+from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
@@ -150,7 +151,7 @@ class GraphRecorder:
 
     def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
         """The tensor that an input was at this capture; None for a number."""
-        found = self.fakes.get(id(node.meta["val"]))
+        found = self.fakes.get(address(node.meta["val"]))
         return None if found is None else found.value
 
     def number_input(self, value: int | float, source: Source) -> Variable | None:
@@ -239,7 +240,7 @@ class GraphRecorder:
                 return self.record(op, target, args, kwargs)
             if self._is_plain(result):
                 return self._builder.from_python(result)
-            held = {id(fake): fake.number[1] for fake in read}
+            held = {address(fake): fake.number[1] for fake in read}
             numbers = (
                 [self._with_numbers(a, held) for a in args],
                 {k: self._with_numbers(a, held) for k, a in kwargs.items()},
@@ -362,13 +363,13 @@ class GraphRecorder:
         node.meta["val"] = result
         if isinstance(result, torch.Tensor):
             self.elsewhere |= result.device.type != "cpu"
-            found = self.fakes.get(id(result))
+            found = self.fakes.get(address(result))
             if found is not None:
                 return found
             variable = Tensor(
                 node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor
             )
-            self.fakes[id(result)] = variable
+            self.fakes[address(result)] = variable
             return self._effects.created(variable)
         if isinstance(result, SYMBOLIC):
             return self._effects.created(Symbolic(node, result))
@@ -439,7 +440,7 @@ class GraphRecorder:
         """An argument with numbers for the fakes that were read, by their ids."""
         value = argument.realize(self._m)
         if isinstance(value, Tensor):
-            return Constant(told[id(value.fake)]) if id(value.fake) in told else value
+            return Constant(told[address(value.fake)]) if address(value.fake) in told else value
         parts: Sequence[Variable] = ()
         if isinstance(value, Slice | Tuple | List):
             parts = value.parts if isinstance(value, Slice) else value.items

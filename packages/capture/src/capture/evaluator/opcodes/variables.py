@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from typing import NoReturn
 
+from capture._native import address
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
@@ -179,7 +180,7 @@ def _push_found(frame: Frame, found: Variable, *, to_call: bool) -> None:
 
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
-    if name in frame.globals or (id(frame.globals), name) in m.globals.written:
+    if name in frame.globals or (address(frame.globals), name) in m.globals.written:
         found = m.globals.read(frame.globals, name)
         m.effects.later.named(m, frame.globals, name, found)
         return found
