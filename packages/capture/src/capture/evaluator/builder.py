@@ -160,11 +160,11 @@ class VariableBuilder:
         assert owner.source is not None
         if type(name) is not str:
             raise Unsupported("an object's dictionary with keys that are no strings")
-        in_dict = name in owner.instance_dict()
-        entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
-        if in_dict:
-            self._guards.reach(entry, owner.dict_source(owner.source), name)
+        if name in owner.instance_dict():
+            entry = Lazy(value, Attr(owner.source, name, True))
+            self._guards.reach_entry(entry, owner.dict_source(owner.source), name)
         else:
+            entry = Lazy(value, Attr(owner.source, name))
             self._guards.reach_content(entry)
         return entry
 

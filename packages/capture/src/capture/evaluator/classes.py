@@ -33,6 +33,8 @@ class ClassLookups:
         self._where = where
         #: By class and name: the class, what it has there, the class that holds it, and the user's line.
         self._entries: dict[tuple[int, str], tuple[type, Any, type, str | None]] = {}
+        #: Classes and names: what instances hold under them is read as `object` reads it, and no class along the MRO has anything there.
+        self.unheld: set[tuple[int, str]] = set()
         self._changing: dict[int, tuple[type, bool]] = {}
         self._ordered: dict[int, tuple[type, str]] = {}
         self._unregistered: _Unregistered | None = None
@@ -58,6 +60,7 @@ class ClassLookups:
         self._alike.clear()
         self._fixed.clear()
         self._entries.clear()
+        self.unheld.clear()
         self._changing.clear()
         self._ordered.clear()
 
@@ -186,6 +189,7 @@ class ClassLookups:
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
+        self.unheld.clear()
         for key, found in list(self._entries.items()):
             if cls in found[0].__mro__:
                 self._past.append((key[1], self._entries.pop(key)))

@@ -109,6 +109,10 @@ class GuardTable:
         if isinstance(entry, Lazy) and entry.seen is None and not isinstance(entry.source, DictValueAt):
             self._reached[(table, GuardKind.HAS_KEY, key)] = entry
 
+    def reach_entry(self, entry: Lazy, table: Source, key: str) -> None:
+        """The same of an attribute that was just read, and nobody has looked at."""
+        self._reached[(table, GuardKind.HAS_KEY, key)] = entry
+
     def reach_content(self, content: Sourced) -> None:
         """The same of what a cell or a slot holds."""
         source = content.source

@@ -31,7 +31,8 @@ class KnownResults:
 
     def __init__(self, mode: FakeMode) -> None:
         self._mode = mode
-        self._found: dict[Hashable, FakeTensor | int] = {}
+        #: The metadata of a result and whether it was a view, or which argument it was.
+        self._found: dict[Hashable, tuple[Any, bool] | int] = {}
         #: Whether what is a view, of a tensor that nobody else has, may be given anew as none: where gradients are never computed
         #: they differ in what `detach_` says of them.
         self.takes_views = not torch.is_grad_enabled()
@@ -64,9 +65,11 @@ class KnownResults:
         found = self._found.get(call.key)
         if found is None:
             return None
-        if not isinstance(found, int) and found._base is not None:
-            self.gave_views = True
-        return args[found] if isinstance(found, int) else self._mode.another(found)
+        if isinstance(found, int):
+            return args[found]
+        meta, is_view = found
+        self.gave_views = self.gave_views or is_view
+        return self._mode.another(meta)
 
     def note(self, call: Call, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
         """Keep what a call gave, if it did nothing but to give it: a tensor of a storage of its own, or what it was given."""
@@ -83,7 +86,7 @@ class KnownResults:
         if result._base is not None and not self.takes_views:
             return
         if not _shares(result.storage_key, (*args, *kwargs.values())):
-            self._found[call.key] = result
+            self._found[call.key] = self._mode.metadata(result), result._base is not None
 
     def _marks(self) -> tuple[Any, ...]:
         mode, env = self._mode, self._mode.shape_env

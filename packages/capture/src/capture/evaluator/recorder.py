@@ -259,9 +259,7 @@ class GraphRecorder:
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
-        if refused is None and (
-            self._errors.handled is not None or any(frame.op.catches for frame in self._state.frames)
-        ):
+        if refused is None and (self._errors.handled is not None or self._state.may_catch()):
             if promises:
                 raise Unsupported(
                     f"{_name(target)} may raise, which only the run can tell, where the program handles it"
@@ -311,15 +309,17 @@ class GraphRecorder:
 
     def _run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         given = args
-        function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
-        if op == "call_method":
-            args = args[1:]
         call = None if self._m.levels.inside else self._known_results.call(op, target, given, kwargs)
         if call is not None:
             known = self._known_results.find(call, given)
             if known is not None:
                 return known
-        if _name(target) == "detach_":  # which torch refuses for views
+        function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
+        if op == "call_method":
+            args = args[1:]
+            if target == "detach_":  # which torch refuses for views
+                self._need_views()
+        elif _name(target) == "detach_":
             self._need_views()
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)

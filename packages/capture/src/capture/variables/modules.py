@@ -69,6 +69,7 @@ class Module(Object):
 
     def __init__(self, cls: type, value: torch.nn.Module | None = None) -> None:
         super().__init__(cls, value)
+        self._tables: dict[str, Dict] = {}
 
     def registered(self, m: Interpreter, name: str) -> Variable | None:
         """From the registries, as ``Module.__getattr__`` looks."""
@@ -138,9 +139,16 @@ class Module(Object):
 
     def registry(self, m: Interpreter, name: str) -> Dict | None:
         """One of the tables of parameters, buffers or modules; None before ``Module.__init__``."""
+        known = self._tables.get(name)
+        if known is not None and name not in self.attrs and not m.effects.later.active:
+            return known
         entries = self.instance_attribute(m, name)
         table = None if entries is None else entries.realize(m)
-        return table if isinstance(table, Dict) else None
+        if not isinstance(table, Dict):
+            return None
+        if name not in self.attrs:  # an input's own, read and guarded
+            self._tables[name] = table
+        return table
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         if self.registered(m, name) is not None:
@@ -182,18 +190,19 @@ class Module(Object):
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""
-        own, source = self.instance_dict(), self.source
+        own, source, attrs = self.instance_dict(), self.source, self.attrs
+        is_empty = m.builder.is_empty
         for name in _HOOKS:
-            if (
-                source is not None
-                and name not in self.attrs
-                and m.builder.is_empty(own.get(name), Attr(source, name, via_dict=True))
-            ):
+            if source is not None and name not in attrs and is_empty(own.get(name), Attr(source, name, True)):
                 continue
             hooks = self.instance_attribute(m, name)
             if hooks is not None and m.operators.truth(hooks.realize(m)):
                 return True
-        return any(not m.builder.is_empty(vars(torch_module)[name], place) for name, place in _GLOBAL_HOOKS)
+        everywhere = vars(torch_module)
+        for name, place in _GLOBAL_HOOKS:  # noqa: SIM110  (without a generator: each module asks)
+            if not is_empty(everywhere[name], place):
+                return True
+        return False
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"

@@ -24,6 +24,8 @@ from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
 
+#: Types of constants of which one is as good as another, wherever it was made.
+_PLAIN = frozenset({int, float, bool, type(None)})
 _NULL_BENEATH = current().null_beneath
 
 
@@ -57,6 +59,11 @@ def _swap(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_CONST")
 def _load_const(m: Machine, frame: Frame, op: Op) -> None:
+    if type(op.value) in _PLAIN:
+        plain = Constant(op.value)
+        plain.in_code = True
+        frame.stack.append(plain)
+        return
     value = m.builder.from_python(op.value)
     if isinstance(value, Tuple):
         value.literal = op.value
@@ -70,7 +77,7 @@ def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.local.get(op.value)
     if value is None:
         unbound(m, op.value)
-    frame.push(value)
+    frame.stack.append(value)
 
 
 def unbound(m: Machine, name: str) -> NoReturn:
