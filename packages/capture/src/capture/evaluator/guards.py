@@ -76,7 +76,7 @@ class GuardTable:
     def is_exempt(self, source: Source) -> bool:
         """Whether a source is read from such an object, or from an instance of such a class."""
         root = source.root
-        return isinstance(root, Const) and (
+        return type(root) is Const and (
             address(root.value) in self._exempt or address(type(root.value)) in self._prototypes
         )
 
@@ -172,14 +172,10 @@ class GuardTable:
         cls = type(value)
         # The class of a Python module can be replaced, although its class itself cannot change.
         if can_change(cls) or issubclass(cls, types.ModuleType):
-            self._note(value, "__class__", lambda base: self.add(base, GuardKind.TYPE, cls))
-
-    def _note(self, value: Any, what: str, state: Callable[[Source], None]) -> None:
-        """State a fact about an object of fixed identity, once."""
-        key = (address(value), what)
-        if key not in self._noted:
-            self._noted.add(key)
-            state(const_of(value))
+            key = (address(value), "__class__")
+            if key not in self._noted:
+                self._noted.add(key)
+                self.add(const_of(value), GuardKind.TYPE, cls)
 
     # Functions
 
@@ -243,4 +239,7 @@ class GuardTable:
 
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
-        self._note(real, "__code__", lambda base: self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__))
+        key = (address(real), "__code__")
+        if key not in self._noted:
+            self._noted.add(key)
+            self.add(Attr(const_of(real), "__code__"), GuardKind.ID, real.__code__)

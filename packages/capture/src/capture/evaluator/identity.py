@@ -67,8 +67,21 @@ class ObjectIdentity:
 
     def lives_on(self, source: Source) -> bool:
         """Whether a source hangs from an object of fixed identity, or from a bound module."""
-        holds = self._guards.holds
-        return any(begins_lasting(each) or any(holds(each, kind) for kind in LASTING) for each in source.path)
+        return self._lives_on(source, {})
+
+    def _lives_on(self, source: Source, known: dict[Source, bool]) -> bool:
+        """The same where what is found is kept: of many sources that are read from one."""
+        holds, way, found = self._guards.holds, [], False
+        for each in source.path:
+            if each in known:
+                found = known[each]
+                break
+            way.append(each)
+            if begins_lasting(each) or any(holds(each, kind) for kind in LASTING):
+                found = True
+                break
+        known.update(dict.fromkeys(way, found))
+        return found
 
     def modules(self) -> list[torch.nn.Module]:
         """The real modules among the inputs that were looked at."""
@@ -94,7 +107,8 @@ class ObjectIdentity:
         """Modules, and what they own of the graph's inputs, stay different objects: equal ones may share them otherwise."""
         modules = [v.source for _, v in self._inputs.values() if isinstance(v, Module) and v.source is not None]
         if any(self._guards.holds(source, GuardKind.BOUND) for source in modules):
-            owned = [source for source in sources if self.lives_on(source)]
+            known: dict[Source, bool] = {}
+            owned = [source for source in sources if self._lives_on(source, known)]
             self._guards.distinct([s for s in dict.fromkeys([*modules, *owned]) if not isinstance(s, Const)])
 
     def _guard_aliases(self, tensors_changed: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeGuard
 
 import torch
@@ -57,6 +58,9 @@ _TELLS = "numbers in tensors"
 _VIEWS = "views"
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
+
+
+_NOTHING = nullcontext()
 
 
 class GraphRecorder:
@@ -129,7 +133,7 @@ class GraphRecorder:
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
-            with _torch.beneath_levels():  # one from outside is of no level
+            with _torch.beneath_levels() if _torch.in_transform() else _NOTHING:  # one from outside is of no level
                 fake = self.fake_mode.from_tensor(
                     value,
                     source=sizes_known.name(source),
@@ -323,13 +327,14 @@ class GraphRecorder:
             self._need_views()
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)
+        before = () if call is None else self._known_results.marks()
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
             if call is not None:
-                self._known_results.note(call, given, kwargs, result)
+                self._known_results.note(call, before, given, kwargs, result)
             return result
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):

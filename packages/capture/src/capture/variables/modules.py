@@ -41,6 +41,8 @@ _GLOBAL_HOOKS = [
 ]
 _CALL: Any = vars(torch.nn.Module)["__call__"]
 _CALL_IMPL: Any = vars(torch.nn.Module)["_call_impl"]
+_IN_PLACE = "_compiled_call_impl"
+_GETATTRIBUTE: Any = vars(object)["__getattribute__"]
 _GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
 _SETATTR: Any = vars(torch.nn.Module)["__setattr__"]
 
@@ -77,7 +79,7 @@ class Module(Object):
             table = self.registry(m, registry)
             if table is None or (not table.entries and not table.whole(m)):  # one fact, whatever names are asked for
                 continue
-            found = table.find(m, Constant(name))
+            found = table.under(m, name) if type(name) is str else table.find(m, Constant(name))
             if found is not None:
                 return found
         return None
@@ -166,9 +168,10 @@ class Module(Object):
 
     def called_as_module(self, m: Interpreter) -> tuple[Variable, Passed]:
         """What ``torch.nn.Module.__call__`` calls, whatever the class makes of it, and through which functions."""
-        in_place = self.attribute(m, "_compiled_call_impl").realize(m)
-        if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
-            return in_place, _WRAPPED
+        if not self._is_left_as_it_was(m):
+            in_place = self.attribute(m, _IN_PLACE).realize(m)
+            if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
+                return in_place, _WRAPPED
         m.guards.note_code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
@@ -178,6 +181,17 @@ class Module(Object):
         if self.hooked(m):
             return self.attribute(m, "_call_impl"), _WRAPPED
         return self.attribute(m, "forward"), _UNHOOKED
+
+    def _is_left_as_it_was(self, m: Interpreter) -> bool:
+        """Whether nothing was compiled in place of its call, where that is told by the class that has nothing there; guarded."""
+        if _IN_PLACE in self.attrs or _IN_PLACE in self.instance_dict() or m.effects.later.active:
+            return False
+        if class_lookup(m, self.cls, "__getattribute__")[0] is not _GETATTRIBUTE:
+            return False
+        if class_lookup(m, self.cls, _IN_PLACE)[0] is not None:
+            return False
+        m.guards.not_shadowed(self, _IN_PLACE)
+        return True
 
     def _is_own_call(self, in_place: Variable) -> bool:
         """Whether what was compiled in place of a module's call is that call, which is then part of this graph."""

@@ -274,7 +274,11 @@ def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ATTR")
 def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
-    _push_found(frame, frame.pop(m).attribute(m, op.value), to_call=bool(op.flags & 1))
+    found = frame.stack.pop().realize(m).attribute(m, op.value)
+    if op.flags & 1:
+        _push_found(frame, found, to_call=True)
+    else:
+        frame.stack.append(found)
 
 
 @operation("LOAD_METHOD")
