@@ -284,6 +284,12 @@ def lay_out(cls: type[Record], fields: tuple[tuple[str, int, tuple[Any, ...]], .
     0 counts by equality, 1 by identity, 2 not at all.
     """
 
+def address(value: object) -> int:
+    """What ``id`` gives, without the audit event, which is a call of Python wherever a program has hooks for those."""
+
+def function_code(function: FunctionType) -> CodeType:
+    """``function.__code__`` without the audit event; raises ``TypeError`` for what is no function written in Python."""
+
 def dissolve(cls: type, /) -> bool: ...
 def exactly_equal(left: Any, right: Any) -> bool:
     """Same type and value, floats bit for bit, through tuples."""

@@ -88,7 +88,7 @@ enter_function_mode: Callable[[Any], None] = torch._C._push_on_torch_function_st
 leave_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
 function_mode_at: Callable[[int], Any] = torch._C._get_function_stack_at
 # Whether vmap, grad or another transform of torch.func runs: there is no public question.
-_in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
+in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 # Entered modes can be left in order by public code, not dropped by who did not enter them.
 _drop_dispatch_mode: Callable[[Any], Any] = torch._C._pop_torch_dispatch_stack
 # ---- function transforms ----
@@ -448,7 +448,7 @@ def watcher_in_force() -> str:
         return "a dispatch mode of the program's is in force"
     if any(type(mode) is not DeviceContext for mode in _function_modes()):
         return "a torch-function mode of the program's is in force"
-    return "a function transform (vmap, grad, ...) runs" if _in_transform() else ""
+    return "a function transform (vmap, grad, ...) runs" if in_transform() else ""
 
 
 def set_deterministic(value: tuple[bool, bool]) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from capture._native import address
+
 from .bytecode import build
 from .emit import Emitter
 from .evaluator.globals import ProgramGlobals
@@ -47,14 +49,14 @@ class Replay:
         """Load everything, then apply in the order of first change."""
         saved: dict[int, str] = {}
         for value in map(resolved, self.roots()):
-            if id(value) in saved or isinstance(value, Constant):
+            if address(value) in saved or isinstance(value, Constant):
                 continue
             if isinstance(value, Cell) and value.name is not None:
                 continue
             e.load(value)
-            saved[id(value)] = name = e.temp()
+            saved[address(value)] = name = e.temp()
             e.emit(build.store_fast(name))
-            e.temps.setdefault(id(value), name)
+            e.temps.setdefault(address(value), name)
         for target in self.targets:
             target.replay(e)
         for (_, name), (namespace, content) in self.globals:

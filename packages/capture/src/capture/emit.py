@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from capture._native import address
+
 from . import _torch
 from .bytecode import Instruction, build
 from .names import Names
@@ -68,7 +70,7 @@ class Emitter:
 
     def _visit(self, variable: Variable, path: set[int]) -> None:
         self.m.effects.later.changes(variable)
-        key = id(variable)
+        key = address(variable)
         if key in path:
             self.cyclic.add(key)
             self.uses[key] += 1
@@ -121,8 +123,8 @@ class Emitter:
             root.value if isinstance(root, Const) else None,
         ):
             for real in (each, type(each)):
-                part = self.m.classes.parts.get(id(real))
-                found = made.get(id(real)) if part is None else part[0]
+                part = self.m.classes.parts.get(address(real))
+                found = made.get(address(real)) if part is None else part[0]
                 if found is not None and found is not variable:
                     yield found
 
@@ -145,12 +147,12 @@ class Emitter:
     def _load_made(self, value: Any) -> bool:
         """Push what a prototype, or a part of one, stands for, if a value is that."""
         classes = self.m.classes
-        made, name, inner = classes.parts.get(id(value)) or (classes.made.get(id(value)), "", "")
-        member = made is None and isinstance(value, enum.Enum) and classes.made.get(id(type(value)))
+        made, name, inner = classes.parts.get(address(value)) or (classes.made.get(address(value)), "", "")
+        member = made is None and isinstance(value, enum.Enum) and classes.made.get(address(type(value)))
         made = made or member
         if not made:
             return False
-        if id(made) not in self.uses and made.source is None:
+        if address(made) not in self.uses and made.source is None:
             raise CannotReconstruct(made, f"{made!r}, which is reached from where that is not seen")
         self.load(made)
         if name:
@@ -210,7 +212,7 @@ class Emitter:
     def load(self, variable: Variable) -> None:
         """Push a value."""
         variable = resolved(variable)
-        key = id(variable)
+        key = address(variable)
         name = self.temps.get(key)
         if name is not None:
             self.emit(build.load_fast(name))
@@ -234,7 +236,7 @@ class Emitter:
 
     def keep(self, variable: Variable) -> None:
         """Store the top in a local for further uses; it stays on the stack."""
-        name = self.temps[id(variable)] = self.temp()
+        name = self.temps[address(variable)] = self.temp()
         self.emit(build.copy(1), build.store_fast(name))
 
     def move(self, container: Variable, moving: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from .causes import Cause, cause_of
 from .guards import Guard, GuardKind
 from .sources import Source
 
+#: Types of what is called that have hashes and names of their own.
+_NAMED = frozenset({str, types.FunctionType, types.BuiltinFunctionType})
 _INTEGRAL = (torch.SymInt, torch.SymBool)
 #: What stands in no name.
 _NO_LETTER = re.compile(r"\W")
@@ -97,6 +100,8 @@ class GraphBuilder:
         self.frozen: dict[str, torch.Tensor] = {}
         self.witnesses: list[torch.Tensor] = []
         self.first_call: fx.Node | None = None
+        #: What the graph made of the names of what is called.
+        self._names: dict[Any, str] = {}
         self.uncounted: list[Any] = []
         """Fakes whose writes the version counter of what they share memory with does not count."""
         self.unsaid: Sequence[object] = ()
@@ -115,11 +120,9 @@ class GraphBuilder:
             with self.graph.inserting_before(self.first_call):
                 node = self.graph.placeholder(name)
         # The graph's own name for it is legal and its alone; the target becomes an argument's name.
-        node.target = node.name
-        node.meta["val"] = fake
-        node.meta["source"] = line
-        node.meta["version"] = _version(fake)
-        node.meta["layout"] = _layout(fake)
+        if node.target != node.name:
+            node.target = node.name
+        node.meta = {"val": fake, "source": line, "version": _version(fake), "layout": _layout(fake)}
         self.sources.append(source)
         self.inputs.append(fake)
         self.placeholders.append(node)
@@ -127,7 +130,10 @@ class GraphBuilder:
 
     def call(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], line: str) -> fx.Node:
         """A new node. ``op`` is ``"call_function"`` or ``"call_method"``; ``line`` is that of the user."""
-        node = self.graph.create_node(op, target, args, kwargs)
+        name = self._names.get(target) if type(target) in _NAMED else None
+        node = self.graph.create_node(op, target, args, kwargs, name)
+        if name is None and type(target) in _NAMED and node.name == getattr(target, "__name__", target):
+            self._names[target] = node.name  # what it is called after: others of its name are told apart by numbers
         node.meta["source"] = line
         if self.checkpoint is not None:
             node.meta["checkpoint"] = self.checkpoint
@@ -140,12 +146,13 @@ class GraphBuilder:
 
         What `Tensor.data` gives counts its own writes; those of running statistics nobody counts.
         """
-        if any(_version(fake) is None for fake in self.inputs):
+        versions = [_version(fake) for fake in self.inputs]
+        if None in versions:
             return [any(_writes(node) for node in self.graph.nodes)] * len(self.inputs)
         written = {fake.storage_key for fake in self.uncounted if fake._version}.union(self.unsaid)
         return [
-            _version(f) != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)
-            for f, n in zip(self.inputs, self.placeholders, strict=True)
+            version != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)
+            for version, f, n in zip(versions, self.inputs, self.placeholders, strict=True)
         ]
 
     def changes_inputs(self) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import weakref
 from typing import Generic, TypeVar
 
+from capture._native import address
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -21,11 +23,11 @@ class IdentityMap(Generic[Key, Value]):
     def get(self, key: Key) -> Value | None:
         """What is kept for an object; None if nothing is."""
         # The reference tells whether it still is that object: another may have its address by now.
-        entry = self._entries.get(id(key))
+        entry = self._entries.get(address(key))
         return entry[1] if entry is not None and entry[0]() is key else None
 
     def __setitem__(self, key: Key, value: Value) -> None:
-        place, entries = id(key), self._entries
+        place, entries = address(key), self._entries
 
         def forget(gone: weakref.ref[Key]) -> None:
             entry = entries.get(place)

@@ -24,7 +24,7 @@ def keep_out(code: CodeType, reason: str) -> None:
 
 def kept_out(function: FunctionType) -> str | None:
     """The reason that the program gave, "" if it gave none; None for a function that is not kept out."""
-    found = _CODES.get(function.__code__)
+    found = _CODES.get(_native.function_code(function))
     own = function.__dict__
     # With an id it is of a wrapper, whose place tells it; `functools.wraps` copies it onto others.
     if found is None and own.get("_torchdynamo_disable") is True and "_torchdynamo_wrapper_id" not in own:

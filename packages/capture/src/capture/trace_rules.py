@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from capture._native import function_code
 from symshapes import is_own_file, override_questions
 
 _STDLIB = {os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ("stdlib", "platstdlib")}
@@ -130,7 +131,7 @@ def module_of(function: types.FunctionType) -> str:
     module = sys.modules.get(name) if isinstance(name, str) else None
     if module is None or module.__dict__ is not namespace:
         return ""
-    file = function.__code__.co_filename
+    file = function_code(function).co_filename
     return name if file == namespace.get("__file__") or file.startswith("<frozen ") else ""  # type: ignore[return-value]
 
 

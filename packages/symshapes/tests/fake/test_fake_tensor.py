@@ -333,7 +333,7 @@ def test_signatures_of_calls():
 def test_another_of_the_same_metadata():
     mode = FakeMode()
     x = mode.from_tensor(torch.ones(2, 3).t())
-    other = mode.another(x)
+    other = mode.another(mode.metadata(x))
     assert (other.shape, other.stride(), other.dtype, other.device) == (x.shape, x.stride(), x.dtype, x.device)
     assert other.storage_key != x.storage_key
     assert other.fake_mode is mode

@@ -210,6 +210,25 @@ dissolve(PyObject *Py_UNUSED(module), PyObject *op)
     Py_RETURN_TRUE;
 }
 
+/* As id() gives it. That tells sys.audit of each call, and where a program has a hook for audits, as some libraries do, it is a
+   call of Python. */
+static PyObject *
+address(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    return PyLong_FromVoidPtr(op);
+}
+
+/* Reading `__code__` is told as well. */
+static PyObject *
+function_code(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyFunction_Check(op)) {
+        PyErr_Format(PyExc_TypeError, "a function, not %s", Py_TYPE(op)->tp_name);
+        return NULL;
+    }
+    return Py_NewRef(PyFunction_GET_CODE(op));
+}
+
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
     {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
@@ -235,6 +254,8 @@ static PyMethodDef methods[] = {
     {"generic_attributes", generic_attributes, METH_O,
      "Whether a class written in C reads, and sets, attributes as object does."},
     {"dissolve", dissolve, METH_O, "Take a class apart that nothing else refers to; whether it was that."},
+    {"address", address, METH_O, "What id() gives, and no audit event."},
+    {"function_code", function_code, METH_O, "The code of a function written in Python, and no audit event."},
     {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Record has its fields."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
     {NULL},

@@ -10,6 +10,7 @@ from dis import Positions
 from types import CodeType
 from typing import Any
 
+from capture._native import address
 from capture.bytecode.decode import CACHE_UNITS, argument_names, operand_families
 from capture.bytecode.dialect import Dialect, current
 from capture.bytecode.exception_table import TableEntry, write_table
@@ -151,13 +152,13 @@ def _lower(instructions: Sequence[Instruction], tables: _Tables, dialect: Dialec
 def _joined(lines: list[_Line], dialect: Dialect) -> list[_Line]:
     """The same with those made one again that `decode` took apart; the compiler knows when a pair pays."""
     fused = {parts: name for name, parts in dialect.fused.items()}
-    reached = {id(line.target) for line in lines} | {id(line.handler_line) for line in lines}
+    reached = {address(line.target) for line in lines} | {address(line.handler_line) for line in lines}
     out: list[_Line] = []
     for line in lines:
         before = out[-1] if out else line
         apart = before is not line and before.offset is not None and before.offset == line.offset
         pair = fused.get((before.opname, line.opname)) if apart else None
-        if not apart or id(line) in reached or not _same_handler(before, line):
+        if not apart or address(line) in reached or not _same_handler(before, line):
             out.append(line)
         elif pair is not None and max(before.operand, line.operand) < 16:
             before.opname, before.operand = pair, before.operand << 4 | line.operand
@@ -269,7 +270,7 @@ class _Tables:
         self._by_identity: dict[int, int] = {}
         for at, const in enumerate(self.consts):
             self._const_index.setdefault(const_key(const), at)
-            self._by_identity.setdefault(id(const), at)
+            self._by_identity.setdefault(address(const), at)
         self._name_index = {name: at for at, name in enumerate(self.names)}
 
     def operand(self, instruction: Instruction) -> int:
@@ -293,12 +294,12 @@ class _Tables:
         return instruction.arg or 0
 
     def _const(self, value: Any) -> int:
-        at = self._by_identity.get(id(value))
+        at = self._by_identity.get(address(value))
         if at is None:
             at = self._const_index.setdefault(const_key(value), len(self.consts))
             if at == len(self.consts):
                 self.consts.append(value)
-            self._by_identity[id(self.consts[at])] = at
+            self._by_identity[address(self.consts[at])] = at
         return at
 
     def _name(self, instruction: Instruction) -> int:
@@ -323,4 +324,4 @@ def const_key(value: Any) -> Any:
         return kind, tuple(const_key(each) for each in value)
     if kind is frozenset:
         return kind, frozenset(const_key(each) for each in value)
-    return "object", id(value)
+    return "object", address(value)

@@ -33,9 +33,9 @@ def promised(m: Machine, frame: Frame, start: int, condition: Variable) -> bool:
 
 def _message(frame: Frame, start: int) -> str | None:
     """The text of the error, empty for one without; None where no error is raised there, or its text is computed."""
-    ops = frame.program.ops[start : start + 5]
-    if ops[0].name != _RAISES:
+    if frame.program.ops[start].name != _RAISES:
         return None
+    ops = frame.program.ops[start : start + 5]
     if ops[1].name == "RAISE_VARARGS":
         return ""
     text = ops[1].value if ops[1].name == "LOAD_CONST" else None

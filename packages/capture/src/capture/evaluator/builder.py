@@ -6,6 +6,7 @@ import types
 import weakref
 from typing import Any
 
+from capture._native import address
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Applied, Attr, Const, Item, Referent, Source
@@ -67,11 +68,11 @@ class VariableBuilder:
             self._guards.add(source, GuardKind.EQUALS, value)
             return Constant(value, source)
         if self._places and (source is None or isinstance(source, Const)):
-            source = self._places.get(id(value), source)
-        found = self._inputs.get(id(value))
+            source = self._places.get(address(value), source)
+        found = self._inputs.get(address(value))
         if found is not None:
             return self._again(found, source)
-        found = self._standing.get(id(value))
+        found = self._standing.get(address(value))
         if found is not None:
             if source is not None and not isinstance(source, Const) and found[1].source not in (None, source):
                 self._guards.add(source, GuardKind.SAME_OBJECT, found[1].source)
@@ -80,17 +81,17 @@ class VariableBuilder:
         if not isinstance(variable, Known | Constant):
             if variable.source is None:
                 variable.source = source
-            self._inputs[id(value)] = (value, variable)
+            self._inputs[address(value)] = (value, variable)
         return variable
 
     def stands_for(self, value: Any, variable: Variable) -> None:
         """A real object, which nobody else has, is what a variable is looked up by."""
-        self._standing[id(value)] = (value, variable)
+        self._standing[address(value)] = (value, variable)
         self._guards.exempt(value)
 
     def read_from(self, value: Any, source: Source) -> None:
         """Where an object is read from, which is known as part of another: its identity is not fixed."""
-        self._places[id(value)] = source
+        self._places[address(value)] = source
 
     def is_alike(self, source: Source, cls: type) -> bool:
         """Guard an input's class by what it is made of, if it is one of many."""
@@ -101,7 +102,7 @@ class VariableBuilder:
 
     def met(self, value: Any) -> Variable | None:
         """The variable of a real object that was looked at already."""
-        found = self._inputs.get(id(value)) or self._standing.get(id(value))
+        found = self._inputs.get(address(value)) or self._standing.get(address(value))
         return None if found is None else found[1]
 
     def _again(self, found: tuple[Any, Variable], source: Source | None) -> Variable:
@@ -129,7 +130,7 @@ class VariableBuilder:
 
     def cell_at(self, real: types.CellType, content: Source, source: Source) -> Cell:
         """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
-        found = self._inputs.get(id(real))
+        found = self._inputs.get(address(real))
         if found is not None and isinstance(found[1], Cell):
             if not self._is_same_cell(found[1], source):
                 self._again(found, source)
@@ -137,7 +138,7 @@ class VariableBuilder:
         cell = Cell()
         cell.source = source
         self.fill_cell(cell, real, content)
-        self._inputs[id(real)] = (real, cell)
+        self._inputs[address(real)] = (real, cell)
         return cell
 
     def _is_same_cell(self, cell: Cell, source: Source) -> bool:
@@ -159,17 +160,17 @@ class VariableBuilder:
         assert owner.source is not None
         if type(name) is not str:
             raise Unsupported("an object's dictionary with keys that are no strings")
-        in_dict = name in owner.instance_dict()
-        entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
-        if in_dict:
-            self._guards.reach(entry, owner.dict_source(owner.source), name)
+        if name in owner.instance_dict():
+            entry = Lazy(value, Attr(owner.source, name, True))
+            self._guards.reach_entry(entry, owner.dict_source(owner.source), name)
         else:
+            entry = Lazy(value, Attr(owner.source, name))
             self._guards.reach_content(entry)
         return entry
 
     def is_empty(self, value: Any, source: Source) -> bool:
         """Guard that a dictionary is empty, if it is, without looking at it further."""
-        if value is None or len(value) or id(value) in self._inputs:
+        if value is None or len(value) or address(value) in self._inputs:
             return False
         self._guards.add(source, GuardKind.LEN, 0)
         return True
@@ -191,7 +192,7 @@ class VariableBuilder:
             return found
         if type(raw) in CONSTANT_TYPES:
             return Constant(raw)
-        made = self._m.classes.made.get(id(owner))
+        made = self._m.classes.made.get(address(owner))
         base = Const(owner, owner.__qualname__) if made is None or made.source is None else made.source
         return self.wrap(raw, Item(Attr(base, "__dict__"), name))
 

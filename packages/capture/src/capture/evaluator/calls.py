@@ -8,6 +8,7 @@ import types
 from collections.abc import Container, Iterator
 from typing import Any
 
+from capture._native import address
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.guards import GuardKind
@@ -26,7 +27,7 @@ from symshapes import is_generated, override_questions
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
-from .program import FRAME_READERS, confuses_cells, looks_at_its_locals, program_of
+from .program import FRAME_READERS, program_of
 from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
@@ -95,6 +96,8 @@ class FunctionCalls:
         m = self._m
         real = function.real
         m.guards.note_code(function)
+        if function.is_plain and not m.modes.count:
+            return self.inline(function, args, kwargs, caller)
         if real is not None and m.modes.count and override_questions(real):
             return self.inline(function, args, kwargs, caller)  # it asks the mode
         if real is not None:
@@ -110,38 +113,37 @@ class FunctionCalls:
             if marked is not None:
                 m.guards.note_identity(function, real)
                 return marked(m, real, args, kwargs)
-            if is_recorded_python(real, module) and any(
-                self._recorder.has_tensor(v) for v in (*args, *kwargs.values())
-            ):
+            recorded = is_recorded_python(real, module)
+            if recorded and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
                 return m.recorder.record("call_function", real, args, kwargs)
-            if f"{module}.".startswith("torch.autograd."):
+            of_autograd = f"{module}.".startswith("torch.autograd.")
+            if of_autograd:
                 m.recorder.note_places(*args, *kwargs.values())
             if is_foreign(module):
                 init = wrapped_init(real)
                 if init is not None:
                     return self.call(m.builder.known(init), args, kwargs)
                 raise Unsupported(f"call of {module}.{real.__qualname__}")
+            function.is_plain = handler is None and not recorded and not of_autograd
         return self.inline(function, args, kwargs, caller)
 
     def inline(self, function: Function, args: Args, kwargs: Kwargs, caller: Frame | None = None) -> Variable:
         """Evaluate the function's body in a frame of its own, into the same graph; see ``call_from`` for ``caller``."""
         m = self._m
         code = function.code
-        if looks_at_its_locals(code):  # a break within would leave only those that are read later
-            raise Unsupported(f"{code.co_qualname}, which looks at its own local variables")
         if is_generated(code):
             raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
-        confused = confuses_cells(code)
-        if confused is not None:
-            raise Unsupported(confused)
+        program = program_of(code)
+        if program.why_apart is not None:
+            raise Unsupported(program.why_apart)
         bound = function.bind(m, args, kwargs)
         builtins = self._builtins_of(function)
         # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
         again = m.state.visit is not None or code.co_flags & SUSPENDS
-        resumable = caller is not None and caller.resumable and not again and not program_of(code).hides_cells
+        resumable = caller is not None and caller.resumable and not again and not program.hides_cells
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
-        frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable)
+        frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable, program=program)
         if code.co_flags & SUSPENDS:
             if code.co_flags & ~inspect.CO_GENERATOR & SUSPENDS:
                 self._check_origins()
@@ -206,7 +208,7 @@ class FunctionCalls:
         """What the program began and left, by identity not among what it hands out, and would notice the end of."""
         m = self._m
         for each in self._suspended:
-            if id(each) in handed_out:
+            if address(each) in handed_out:
                 continue
             before = m.effects.changes
             self._end(each)

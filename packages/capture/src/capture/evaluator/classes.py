@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from capture import _native
+from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, ClassEntry, Const, Item, Source
@@ -32,6 +33,8 @@ class ClassLookups:
         self._where = where
         #: By class and name: the class, what it has there, the class that holds it, and the user's line.
         self._entries: dict[tuple[int, str], tuple[type, Any, type, str | None]] = {}
+        #: Classes and names: what instances hold under them is read as `object` reads it, and no class along the MRO has anything there.
+        self.unheld: set[tuple[int, str]] = set()
         self._changing: dict[int, tuple[type, bool]] = {}
         self._ordered: dict[int, tuple[type, str]] = {}
         self._unregistered: _Unregistered | None = None
@@ -57,12 +60,13 @@ class ClassLookups:
         self._alike.clear()
         self._fixed.clear()
         self._entries.clear()
+        self.unheld.clear()
         self._changing.clear()
         self._ordered.clear()
 
     def entry(self, cls: type, name: str) -> tuple[Any, type]:
         """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does."""
-        key = (id(cls), name)
+        key = (address(cls), name)
         found = self._entries.get(key)
         if found is None:
             raw, owner = _raw_entry(cls, name)
@@ -72,9 +76,9 @@ class ClassLookups:
 
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
-        found = self._changing.get(id(cls))
+        found = self._changing.get(address(cls))
         if found is None:
-            found = self._changing[id(cls)] = (cls, any(map(self._can_change, cls.__mro__)))
+            found = self._changing[address(cls)] = (cls, any(map(self._can_change, cls.__mro__)))
         return found[1]
 
     def _can_change(self, cls: type) -> bool:
@@ -98,7 +102,7 @@ class ClassLookups:
     def add_made(self, made: Any) -> None:
         """The frame made a class, whose bases count from now on."""
         cls = made.value
-        self.made[id(cls)] = made
+        self.made[address(cls)] = made
         self._guards.exempt(cls)
         self._guards.exempt_instances(cls)
         for base in cls.__mro__[1:]:
@@ -112,7 +116,7 @@ class ClassLookups:
                 continue  # what others may have, too
             for inner, each in (("", raw), *((inner, getattr(raw, inner, None)) for inner in _WITHIN)):
                 if each is not None and (not inner or isinstance(raw, property | staticmethod | classmethod)):
-                    self.parts[id(each)] = made, name, inner
+                    self.parts[address(each)] = made, name, inner
                     self._guards.exempt(each)
 
     def told_of(self, kept: Container[int]) -> list[Any]:
@@ -121,9 +125,9 @@ class ClassLookups:
         for made in self.made.values():
             if made.source is not None:
                 continue
-            above = [self.made.get(id(base)) for base in made.value.__mro__[1:]]
+            above = [self.made.get(address(base)) for base in made.value.__mro__[1:]]
             bases = [each for each in above if each is not None]
-            known = any(each in found or id(each) in kept or each.source is not None for each in bases)
+            known = any(each in found or address(each) in kept or each.source is not None for each in bases)
             if known or any(map(self._can_change, made.value.__mro__)):
                 found.append(made)
         return found
@@ -157,7 +161,7 @@ class ClassLookups:
         """Of one, another that is like it will do."""
         cls = made.value
         self._alike.append(made)
-        self.made[id(cls)] = made
+        self.made[address(cls)] = made
         others = [each for each in self._alike if each.value.__qualname__ == cls.__qualname__]
         self._guards.distinct([each.source for each in others])
         for base in cls.__mro__[1:]:
@@ -176,24 +180,25 @@ class ClassLookups:
 
     def is_made(self, cls: type) -> bool:
         """Whether it is the prototype of one."""
-        return id(cls) in self.made
+        return address(cls) in self.made
 
     def made_entry(self, cls: type, name: str) -> Any:
         """The variable of what the frame put into a class that it made; None for another class, and what is there otherwise."""
-        made = self.made.get(id(cls))
+        made = self.made.get(address(cls))
         return None if made is None else made.entries.get(name)
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
+        self.unheld.clear()
         for key, found in list(self._entries.items()):
             if cls in found[0].__mro__:
                 self._past.append((key[1], self._entries.pop(key)))
-        self._note_parts(self.made[id(cls)])
+        self._note_parts(self.made[address(cls)])
 
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""
-        if id(cls) not in self._ordered and self.may_change(cls):
-            self._ordered[id(cls)] = (cls, self._where())
+        if address(cls) not in self._ordered and self.may_change(cls):
+            self._ordered[address(cls)] = (cls, self._where())
 
     def note_unregistered(self, own: type, cls: type) -> None:
         """A class that is asked for by the rules of ``abc`` has not been registered."""

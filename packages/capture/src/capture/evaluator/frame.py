@@ -20,7 +20,7 @@ from capture.variables.reconstruction import Emitter
 from capture.visits import Visit, Watched
 from symshapes import UnbackedError
 
-from .program import Op, program_of
+from .program import Op, Program, program_of
 
 RETURN = "return"
 YIELD = "yield"
@@ -65,9 +65,10 @@ class Frame:
         closure: list[Cell],
         is_root: bool = False,
         resumable: bool = False,
+        program: Program | None = None,
     ) -> None:
         self.code = code
-        self.program = program_of(code)
+        self.program = program or program_of(code)
         self.globals = module_globals
         self.builtins = builtins
         self.local = local

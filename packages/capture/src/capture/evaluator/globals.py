@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Global, ModuleGlobal, Namespace, Source
@@ -44,7 +45,7 @@ class ProgramGlobals:
     def read(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
         self._check(namespace)
-        key = (id(namespace), name)
+        key = (address(namespace), name)
         written = self.written.get(key)
         if written is not None:
             if written[1] is None:
@@ -58,7 +59,7 @@ class ProgramGlobals:
     def has(self, namespace: dict[str, Any], name: str) -> bool:
         """Whether a global exists, as the program has it now."""
         self._check(namespace)
-        written = self.written.get((id(namespace), name))
+        written = self.written.get((address(namespace), name))
         if written is not None:
             return written[1] is not None
         if namespace is self._root:
@@ -69,7 +70,7 @@ class ProgramGlobals:
     def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
         self._check(namespace)
-        key = (id(namespace), name)
+        key = (address(namespace), name)
         found = self._found.get(key)
         if found is None:
             if namespace is self._root:
@@ -92,13 +93,13 @@ class ProgramGlobals:
 
     def write(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         """Write a global; None deletes it."""
-        if id(namespace) in self._inputs:
+        if address(namespace) in self._inputs:
             raise Unsupported("writing a global of a module whose dictionary was read")
         self._effects.later.renames(namespace, name)
         self._effects.left_behind()
-        if name in namespace and (id(namespace), name) not in self.written:
+        if name in namespace and (address(namespace), name) not in self.written:
             self._effects.globals_let_go.append((self._effects.step, namespace[name]))
-        self.written[(id(namespace), name)] = (namespace, value)
+        self.written[(address(namespace), name)] = (namespace, value)
 
     def release(self) -> None:
         """Let go of the program's objects: the fakes live on with the graph, and through where they are made know this."""
@@ -118,8 +119,8 @@ class ProgramGlobals:
 
     def _check(self, namespace: dict[str, Any]) -> None:
         """That it was not changed as the dictionary that it is, too: what was written there is not looked for here."""
-        found = self._inputs.get(id(namespace))
-        if found is not None and id(found[1]) in self._effects.changed:
+        found = self._inputs.get(address(namespace))
+        if found is not None and address(found[1]) in self._effects.changed:
             raise Unsupported("a global, of a module whose dictionary was changed")
 
     def _note_root(self) -> None:

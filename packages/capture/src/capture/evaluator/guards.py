@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, Const, DictValueAt, Item, Local, Source
@@ -66,16 +67,18 @@ class GuardTable:
 
     def exempt(self, value: Any) -> None:
         """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
-        self._exempt[id(value)] = value
+        self._exempt[address(value)] = value
 
     def exempt_instances(self, cls: type) -> None:
         """The same of the instances of a class that was."""
-        self._prototypes[id(cls)] = cls
+        self._prototypes[address(cls)] = cls
 
     def is_exempt(self, source: Source) -> bool:
         """Whether a source is read from such an object, or from an instance of such a class."""
         root = source.root
-        return isinstance(root, Const) and (id(root.value) in self._exempt or id(type(root.value)) in self._prototypes)
+        return type(root) is Const and (
+            address(root.value) in self._exempt or address(type(root.value)) in self._prototypes
+        )
 
     def holds(self, source: Source | None, kind: GuardKind) -> bool:
         """Whether there is a guard of this kind, of which a source has one at most."""
@@ -105,6 +108,10 @@ class GuardTable:
         """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
         if isinstance(entry, Lazy) and entry.seen is None and not isinstance(entry.source, DictValueAt):
             self._reached[(table, GuardKind.HAS_KEY, key)] = entry
+
+    def reach_entry(self, entry: Lazy, table: Source, key: str) -> None:
+        """The same of an attribute that was just read, and nobody has looked at."""
+        self._reached[(table, GuardKind.HAS_KEY, key)] = entry
 
     def reach_content(self, content: Sourced) -> None:
         """The same of what a cell or a slot holds."""
@@ -165,14 +172,10 @@ class GuardTable:
         cls = type(value)
         # The class of a Python module can be replaced, although its class itself cannot change.
         if can_change(cls) or issubclass(cls, types.ModuleType):
-            self._note(value, "__class__", lambda base: self.add(base, GuardKind.TYPE, cls))
-
-    def _note(self, value: Any, what: str, state: Callable[[Source], None]) -> None:
-        """State a fact about an object of fixed identity, once."""
-        key = (id(value), what)
-        if key not in self._noted:
-            self._noted.add(key)
-            state(const_of(value))
+            key = (address(value), "__class__")
+            if key not in self._noted:
+                self._noted.add(key)
+                self.add(const_of(value), GuardKind.TYPE, cls)
 
     # Functions
 
@@ -184,16 +187,16 @@ class GuardTable:
     def note_code(self, function: Function) -> None:
         """What a function runs stays."""
         base = function.base
-        if base is not None and (id(function), "__code__") not in self._noted:
-            self._noted.add((id(function), "__code__"))
+        if base is not None and (address(function), "__code__") not in self._noted:
+            self._noted.add((address(function), "__code__"))
             self.add(Attr(base, "__code__"), GuardKind.ID, function.code)
 
     def note_defaults(self, function: Function) -> None:
         """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""
         base, real = function.base, function.real
-        if base is None or real is None or (id(function), "__defaults__") in self._noted:
+        if base is None or real is None or (address(function), "__defaults__") in self._noted:
             return
-        self._noted.add((id(function), "__defaults__"))
+        self._noted.add((address(function), "__defaults__"))
         self._note_size(Attr(base, "__defaults__"), real.__defaults__)
         if real.__code__.co_kwonlyargcount:
             source = Attr(base, "__kwdefaults__")
@@ -213,8 +216,8 @@ class GuardTable:
         real: Any = function.real
         self.note_identity(function, real)
         base = function.base or const_of(real)
-        while isinstance(real, types.FunctionType) and (id(real), "signature") not in self._noted:
-            self._noted.add((id(real), "signature"))
+        while isinstance(real, types.FunctionType) and (address(real), "signature") not in self._noted:
+            self._noted.add((address(real), "signature"))
             self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__)
             for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
                 self.add(Attr(base, name), GuardKind.ID, getattr(real, name))
@@ -236,4 +239,7 @@ class GuardTable:
 
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
-        self._note(real, "__code__", lambda base: self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__))
+        key = (address(real), "__code__")
+        if key not in self._noted:
+            self._noted.add(key)
+            self.add(Attr(const_of(real), "__code__"), GuardKind.ID, real.__code__)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from capture._native import address
 from capture.errors import Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import LASTING, GuardKind, begins_lasting
@@ -53,7 +54,7 @@ class ObjectIdentity:
     def key(self, variable: Variable) -> VarKey:
         """The key of an object that is hashed and compared as such: two of them stay two."""
         if variable.source is not None:
-            self._hashed[id(variable)] = variable
+            self._hashed[address(variable)] = variable
         return VarKey(variable)
 
     def distinct(self, first: Variable, *others: Variable) -> None:
@@ -68,8 +69,21 @@ class ObjectIdentity:
 
     def lives_on(self, source: Source) -> bool:
         """Whether a source hangs from an object of fixed identity, or from a bound module."""
-        holds = self._guards.holds
-        return any(begins_lasting(each) or any(holds(each, kind) for kind in LASTING) for each in source.path)
+        return self._lives_on(source, {})
+
+    def _lives_on(self, source: Source, known: dict[Source, bool]) -> bool:
+        """The same where what is found is kept: of many sources that are read from one."""
+        holds, way, found = self._guards.holds, [], False
+        for each in source.path:
+            if each in known:
+                found = known[each]
+                break
+            way.append(each)
+            if begins_lasting(each) or any(holds(each, kind) for kind in LASTING):
+                found = True
+                break
+        known.update(dict.fromkeys(way, found))
+        return found
 
     def modules(self) -> list[torch.nn.Module]:
         """The real modules among the inputs that were looked at."""
@@ -95,7 +109,8 @@ class ObjectIdentity:
         """Modules, and what they own of the graph's inputs, stay different objects: equal ones may share them otherwise."""
         modules = [v.source for _, v in self._inputs.values() if isinstance(v, Module) and v.source is not None]
         if any(self._guards.holds(source, GuardKind.BOUND) for source in modules):
-            owned = [source for source in sources if self.lives_on(source)]
+            known: dict[Source, bool] = {}
+            owned = [source for source in sources if self._lives_on(source, known)]
             self._guards.distinct([s for s in dict.fromkeys([*modules, *owned]) if not isinstance(s, Const)])
 
     def _guard_aliases(self, tensors_changed: bool) -> None:
@@ -113,7 +128,7 @@ class ObjectIdentity:
                 self._guard_stores_apart([store for store in stores if store.kind == kind])
 
     def _is_changed(self, store: Store) -> bool:
-        return id(store.owner) in self._effects.changed
+        return address(store.owner) in self._effects.changed
 
     def _stores(self, value: Any, variable: Variable, forms: dict[type, tuple[bool, bool]]) -> Iterator[Store]:
         """Where an input keeps what a frame may change: its dictionary, its slots, its items.
@@ -144,7 +159,7 @@ class ObjectIdentity:
         """Those of one kind, some of which were changed. A change is not followed into another view of the same."""
         first: dict[int, Store] = {}
         for store in stores:
-            other = first.setdefault(id(store.real), store)
+            other = first.setdefault(address(store.real), store)
             if other is store:
                 continue
             if self._is_changed(store) or self._is_changed(other):

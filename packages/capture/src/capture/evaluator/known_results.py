@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,12 +17,8 @@ from symshapes import FakeMode, FakeTensor
 _FUNCTIONAL = vars(torch.nn.functional)
 
 
-@dataclass(frozen=True)
-class Call:
-    """One about to be made: what its result follows from, and what stays as it is if nothing else comes of it."""
-
-    key: Hashable
-    before: tuple[Any, ...]
+#: A call about to be made, as what its result follows from.
+Call = tuple[Any, ...]
 
 
 class KnownResults:
@@ -31,7 +26,8 @@ class KnownResults:
 
     def __init__(self, mode: FakeMode) -> None:
         self._mode = mode
-        self._found: dict[Hashable, FakeTensor | int] = {}
+        #: The metadata of a result and whether it was a view, or which argument it was.
+        self._found: dict[Hashable, tuple[Any, bool] | int] = {}
         #: Whether what is a view, of a tensor that nobody else has, may be given anew as none: where gradients are never computed
         #: they differ in what `detach_` says of them.
         self.takes_views = not torch.is_grad_enabled()
@@ -56,25 +52,31 @@ class KnownResults:
         named = self._mode.signature(kwargs.values(), differentiates) if kwargs else ()
         if positional is None or named is None:
             return None
-        key = (op, target, differentiates, positional, tuple(kwargs), named)
-        return Call(key, self._marks())
+        return op, target, differentiates, positional, tuple(kwargs), named
 
     def find(self, call: Call, args: Sequence[Any]) -> Any | None:
         """A result as such a call had, made anew; None where there was none."""
-        found = self._found.get(call.key)
+        found = self._found.get(call)
         if found is None:
             return None
-        if not isinstance(found, int) and found._base is not None:
-            self.gave_views = True
-        return args[found] if isinstance(found, int) else self._mode.another(found)
+        if isinstance(found, int):
+            return args[found]
+        meta, is_view = found
+        self.gave_views = self.gave_views or is_view
+        return self._mode.another(meta)
 
-    def note(self, call: Call, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
-        """Keep what a call gave, if it did nothing but to give it: a tensor of a storage of its own, or what it was given."""
-        if type(result) is not FakeTensor or self._marks() != call.before:
+    def note(
+        self, call: Call, before: tuple[Any, ...], args: Sequence[Any], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        """Keep what a call gave, if it did nothing but to give it: a tensor of a storage of its own, or what it was given.
+
+        ``before`` is what ``marks`` was.
+        """
+        if type(result) is not FakeTensor or self.marks() != before:
             return
         for place, value in enumerate(args):
             if value is result:
-                self._found[call.key] = place
+                self._found[call] = place
                 return
         if result.requires_grad or result.fake_mode is not self._mode:
             return
@@ -83,9 +85,10 @@ class KnownResults:
         if result._base is not None and not self.takes_views:
             return
         if not _shares(result.storage_key, (*args, *kwargs.values())):
-            self._found[call.key] = result
+            self._found[call] = self._mode.metadata(result), result._base is not None
 
-    def _marks(self) -> tuple[Any, ...]:
+    def marks(self) -> tuple[Any, ...]:
+        """What stays as it is if nothing comes of a call but its result."""
         mode, env = self._mode, self._mode.shape_env
         counts = () if env is None else (env.count, len(env.guards), len(env.runtime_asserts), env.unbacked_count)
         return (

@@ -21,6 +21,7 @@ from .trials import range_refusal
 #: As large as a double may be: too much for any dtype but that.
 _TOO_MUCH = 1e300
 _LARGEST = sys.float_info.max
+_LARGE = torch.finfo(torch.float16).max
 
 
 class NumberRanges:
@@ -31,10 +32,10 @@ class NumberRanges:
 
     def require(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
         """Raise ``Unsupported`` where the call would refuse a float of its arguments; a symbolic one is guarded to be in range."""
+        if not any(map(_may_be_large, args)) and not any(map(_may_be_large, kwargs.values())):
+            return
         given: dict[Any, Any] = dict(enumerate(args)) | kwargs
         floats = {at: value for at, value in given.items() if _may_be_large(value)}
-        if not floats:
-            return
         tensors = [leaf for leaf in tree_leaves([args, kwargs, result]) if isinstance(leaf, torch.Tensor)]
         most = min((torch.finfo(t.dtype).max for t in tensors if t.is_floating_point()), default=math.inf)
         for at, value in floats.items():
@@ -55,9 +56,10 @@ class NumberRanges:
 
 def _may_be_large(value: Any) -> bool:
     """Whether a number may be beyond some dtype's range; infinity is in all. Of what only the run can tell nothing is said."""
-    if isinstance(value, torch.SymFloat):
-        return not is_unbacked(value)
-    return type(value) is float and math.isfinite(value) and abs(value) > torch.finfo(torch.float16).max
+    kind = type(value)
+    if kind is float:
+        return abs(value) > _LARGE and math.isfinite(value)
+    return kind is torch.SymFloat and not is_unbacked(value)
 
 
 def _kinds(tensors: list[torch.Tensor]) -> Iterable[tuple[torch.dtype, int]]:

@@ -96,16 +96,24 @@ class Program:
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
         self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
 
+        #: Why a frame of it is not evaluated within another's, if it is not.
+        self.why_apart = self._why_apart(code)
+
+    def _why_apart(self, code: CodeType) -> str | None:
+        if _looks_at_its_locals(code, self.ops):  # a break within would leave only those that are read later
+            return f"{code.co_qualname}, which looks at its own local variables"
+        return confuses_cells(code)
+
     def _lead(self, ops: list[Op]) -> None:
         """Where operations jump to, and where what they raise is handled."""
-        index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
+        index = {instruction: i for i, instruction in enumerate(self.instructions)}
         excepts: dict[int, bool] = {}
         for op in ops:
             instruction = self.instructions[op.index]
             if instruction.target is not None:
-                op.target = index[id(instruction.target)]
+                op.target = index[instruction.target]
             if instruction.handler is not None:
-                at = op.catch = index[id(instruction.handler.target)]
+                at = op.catch = index[instruction.handler.target]
                 op.depth = instruction.handler.depth
                 op.lasti = instruction.handler.lasti
                 if at not in excepts:
@@ -158,9 +166,12 @@ FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 def looks_at_its_locals(code: CodeType) -> bool:
     """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
+    return not FRAME_READERS.isdisjoint(code.co_names) and _looks_at_its_locals(code, program_of(code).ops)
+
+
+def _looks_at_its_locals(code: CodeType, ops: list[Op]) -> bool:
     if FRAME_READERS.isdisjoint(code.co_names):
         return False
-    ops = program_of(code).ops
     for op, following in itertools.pairwise(ops):
         if op.name != "LOAD_GLOBAL" or op.value not in FRAME_READERS:
             continue

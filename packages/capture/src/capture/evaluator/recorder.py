@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeGuard
 
 import torch
 from torch import fx
 
 from capture import _torch, config
+from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
@@ -56,6 +58,9 @@ _TELLS = "numbers in tensors"
 _VIEWS = "views"
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
+
+
+_NOTHING = nullcontext()
 
 
 class GraphRecorder:
@@ -128,7 +133,7 @@ class GraphRecorder:
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
-            with _torch.beneath_levels():  # one from outside is of no level
+            with _torch.beneath_levels() if _torch.in_transform() else _NOTHING:  # one from outside is of no level
                 fake = self.fake_mode.from_tensor(
                     value,
                     source=sizes_known.name(source),
@@ -150,7 +155,7 @@ class GraphRecorder:
 
     def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
         """The tensor that an input was at this capture; None for a number."""
-        found = self.fakes.get(id(node.meta["val"]))
+        found = self.fakes.get(address(node.meta["val"]))
         return None if found is None else found.value
 
     def number_input(self, value: int | float, source: Source) -> Variable | None:
@@ -239,7 +244,7 @@ class GraphRecorder:
                 return self.record(op, target, args, kwargs)
             if self._is_plain(result):
                 return self._builder.from_python(result)
-            held = {id(fake): fake.number[1] for fake in read}
+            held = {address(fake): fake.number[1] for fake in read}
             numbers = (
                 [self._with_numbers(a, held) for a in args],
                 {k: self._with_numbers(a, held) for k, a in kwargs.items()},
@@ -258,9 +263,7 @@ class GraphRecorder:
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
-        if refused is None and (
-            self._errors.handled is not None or any(frame.op.catches for frame in self._state.frames)
-        ):
+        if refused is None and (self._errors.handled is not None or self._state.may_catch()):
             if promises:
                 raise Unsupported(
                     f"{_name(target)} may raise, which only the run can tell, where the program handles it"
@@ -310,25 +313,28 @@ class GraphRecorder:
 
     def _run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         given = args
-        function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
-        if op == "call_method":
-            args = args[1:]
         call = None if self._m.levels.inside else self._known_results.call(op, target, given, kwargs)
         if call is not None:
             known = self._known_results.find(call, given)
             if known is not None:
                 return known
-        if _name(target) == "detach_":  # which torch refuses for views
+        function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
+        if op == "call_method":
+            args = args[1:]
+            if target == "detach_":  # which torch refuses for views
+                self._need_views()
+        elif _name(target) == "detach_":
             self._need_views()
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)
+        before = () if call is None else self._known_results.marks()
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
             if call is not None:
-                self._known_results.note(call, given, kwargs, result)
+                self._known_results.note(call, before, given, kwargs, result)
             return result
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):
@@ -362,13 +368,13 @@ class GraphRecorder:
         node.meta["val"] = result
         if isinstance(result, torch.Tensor):
             self.elsewhere |= result.device.type != "cpu"
-            found = self.fakes.get(id(result))
+            found = self.fakes.get(address(result))
             if found is not None:
                 return found
             variable = Tensor(
                 node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor
             )
-            self.fakes[id(result)] = variable
+            self.fakes[address(result)] = variable
             return self._effects.created(variable)
         if isinstance(result, SYMBOLIC):
             return self._effects.created(Symbolic(node, result))
@@ -439,7 +445,7 @@ class GraphRecorder:
         """An argument with numbers for the fakes that were read, by their ids."""
         value = argument.realize(self._m)
         if isinstance(value, Tensor):
-            return Constant(told[id(value.fake)]) if id(value.fake) in told else value
+            return Constant(told[address(value.fake)]) if address(value.fake) in told else value
         parts: Sequence[Variable] = ()
         if isinstance(value, Slice | Tuple | List):
             parts = value.parts if isinstance(value, Slice) else value.items

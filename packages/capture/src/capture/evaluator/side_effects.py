@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from capture._native import address
 from capture.variables.base import Variable
 from capture.variables.later_reads import LaterReads
 
@@ -64,7 +65,7 @@ class SideEffects:
         try:
             yield (
                 lambda: (
-                    not mine.keys() <= {id(variable) for variable in own}
+                    not mine.keys() <= {address(variable) for variable in own}
                     or len(self.announced) + len(self.remembered) != told
                 )
             )
@@ -81,8 +82,8 @@ class SideEffects:
         self.left_behind()
         self.mutations += 1
         self.rewritten += variable.may_tell_hashes
-        self.changed.setdefault(id(variable), variable)
-        self.changed_at.setdefault(id(variable), self._state.step)
+        self.changed.setdefault(address(variable), variable)
+        self.changed_at.setdefault(address(variable), self._state.step)
 
     def let_go(self) -> Iterator[tuple[int, Any]]:
         """The objects that were held from outside where the frame began, and by that are not any more; each with a step before that."""
@@ -94,7 +95,7 @@ class SideEffects:
 
     def has_changed(self, variable: Variable) -> bool:
         """Whether a change of it was noted."""
-        return id(variable) in self.changed
+        return address(variable) in self.changed
 
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""

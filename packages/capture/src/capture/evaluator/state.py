@@ -32,7 +32,8 @@ class EvaluationState:
         #: Counts the frames that began or went on.
         self.entered = 0
         self.last_line = ""
-        self._here: tuple[Frame, Op] | None = None
+        self._in: Frame | None = None
+        self._at: Op | None = None
         self._line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
@@ -56,6 +57,13 @@ class EvaluationState:
         self.frames.append(frame)
         self.entered += 1
 
+    def may_catch(self) -> bool:
+        """Whether a handler surrounds what is evaluated, in any frame."""
+        for frame in self.frames:  # noqa: SIM110  (without a generator: each call in a graph asks)
+            if frame.op.catches:
+                return True
+        return False
+
     @property
     def moment(self) -> tuple[int, int, int]:
         """What differs for any two operations of the program."""
@@ -64,7 +72,7 @@ class EvaluationState:
     def leave(self, frame: Frame) -> None:
         """It ends, or is suspended."""
         self.frames.pop()
-        self._here = None
+        self._in = None
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
@@ -85,9 +93,10 @@ class EvaluationState:
 
     def where(self) -> str:
         """The innermost line that is the user's: ``"file.py:12 in forward"``."""
-        here = (self.frames[-1], self.frames[-1].op) if self.frames else None
-        if here is None or here != self._here:  # an operation assumes several facts
-            self._here, self._line = here, self._find_line()
+        frame = self.frames[-1] if self.frames else None
+        if frame is None or frame is not self._in or frame.op is not self._at:  # an operation assumes several facts
+            self._in, self._at = frame, None if frame is None else frame.op
+            self._line = self._find_line()
         return self._line
 
     def _find_line(self) -> str:

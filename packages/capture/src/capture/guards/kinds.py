@@ -6,6 +6,7 @@ The evaluator collects these; `tree` merges them; `program` turns them into a pr
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
@@ -101,13 +102,18 @@ class TensorMeta(Record):
         yield from sizes or _differences(f"{name}.stride", self.strides or (), now.strides or ())
 
     def __str__(self) -> str:
-        def dims(values: tuple[int | None, ...]) -> str:
-            return "(" + ", ".join("*" if v is None else str(v) for v in values) + ")"
+        what = f"{self.python_type.__name__} {self.dtype} {self.device}"
+        return f"{what} {_laid_out(self.sizes, self.strides)}{' requires_grad' if self.requires_grad else ''}"
 
-        strides = "" if self.strides is None else f" strides={dims(self.strides)}"
-        grad = " requires_grad" if self.requires_grad else ""
-        name = self.python_type.__name__
-        return f"{name} {self.dtype} {self.device} sizes={dims(self.sizes)}{strides}{grad}"
+
+@functools.lru_cache(maxsize=512)
+def _laid_out(sizes: tuple[int | None, ...], strides: tuple[int | None, ...] | None) -> str:
+    """Sizes and strides in words; parameters of a model's layers have few of them."""
+
+    def dims(values: tuple[int | None, ...]) -> str:
+        return "(" + ", ".join("*" if v is None else str(v) for v in values) + ")"
+
+    return f"sizes={dims(sizes)}" + ("" if strides is None else f" strides={dims(strides)}")
 
 
 def _differences(name: str, expected: Sequence[int | None], found: Sequence[int | None]) -> Iterator[str]:
@@ -272,7 +278,13 @@ def _size(size: Size, values: FrameValues) -> Any:
     return value.storage_offset() if size.what == "offset" else getattr(value, size.what)(size.dim)
 
 
+#: Types of what is told as it is written.
+_WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
+
+
 def _brief(value: Any) -> str:
+    if type(value) in _WRITTEN:
+        return repr(value)[:80]
     for attribute in ("__qualname__", "__name__"):
         label = getattr(value, attribute, None)
         if isinstance(label, str):

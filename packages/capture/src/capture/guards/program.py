@@ -281,7 +281,10 @@ def _varies(node: GuardNode) -> bool:
     """Whether a value is a number of which nothing is asked but its type, or conditions on numbers."""
     if node.children or not node.guards or isinstance(node.source, S.Const):
         return False
-    return all(guard.kind is GuardKind.TYPE and guard.expected in (int, float) for guard in node.guards)
+    for guard in node.guards:  # noqa: SIM110  (without a generator: each node that lives on is asked)
+        if guard.kind is not GuardKind.TYPE or guard.expected not in (int, float):
+            return False
+    return True
 
 
 def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:

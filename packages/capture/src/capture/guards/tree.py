@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from capture._native import address
 from capture.bytecode.assemble import const_key
 from capture.guards.kinds import Guard, GuardKind
 from capture.sources import Builtin, Const, Global, Namespace, Source
@@ -86,12 +87,12 @@ class GuardTree:
 
     def __str__(self) -> str:
         lines = [str(guard) for guard in self.state]
-        depth = {id(node): 0 for node in self.roots.values()}
+        depth = {address(node): 0 for node in self.roots.values()}
         for node in self.nodes():
-            indent = "  " * depth[id(node)]
+            indent = "  " * depth[address(node)]
             lines.append(f"{indent}{node.source.name}")
             lines += [f"{indent}  | {guard}" for guard in node.guards]
-            depth.update((id(child), depth[id(node)] + 1) for child in node.children.values())
+            depth.update((address(child), depth[address(node)] + 1) for child in node.children.values())
         return "\n".join(lines + [str(guard) for guard in self.relations])
 
 
@@ -106,7 +107,7 @@ def build_tree(guards: Iterable[Guard]) -> GuardTree:
                 tree.node(each)
         if source is not None:
             node = tree.node(source)
-        key = (id(node), kind, _key(kind, guard.expected))
+        key = (address(node), kind, _key(kind, guard.expected))
         if key in seen:
             continue
         seen.add(key)
@@ -150,4 +151,4 @@ def _key(kind: GuardKind, expected: Any) -> Any:
     """Equal for guards of a kind that state the same of a source."""
     if kind in _CONSTANTS:
         return const_key(expected)
-    return expected if kind in _VALUES else id(expected)
+    return expected if kind in _VALUES else address(expected)

@@ -107,6 +107,10 @@ class Classes(Protocol):
     def entry(self, cls: type, name: str) -> tuple[Any, type]:
         """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
 
+    #: Classes, by identity, and names: what instances hold under them is read as ``object`` reads it, and no class along the MRO
+    #: has anything there, as look-ups have found and noted.
+    unheld: set[tuple[int, str]]
+
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
 

@@ -65,6 +65,8 @@ def _clear_frames(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 class ExceptionObject(Object):
     """An exception instance; what the interpreter keeps in it is in ``args``, ``cause``, ``context`` and ``suppressed``."""
 
+    reads_plainly = False
+
     def __init__(self, cls: type, args: list[Variable], value: Any = None) -> None:
         super().__init__(cls, value)
         self.args = args

@@ -23,6 +23,9 @@ from .handlers import handles
 from .placeholders import Lazy
 from .reconstruction import Emitter
 
+#: Of code that takes any number of arguments.
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
 
 class Cell(Variable):
     """A closure cell; ``content`` is None while unbound. ``name`` is set for cells of the root frame."""
@@ -147,6 +150,8 @@ class Function(Variable):
         self.annotations: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None
+        #: Whether it is known to be evaluated whatever it is called with, where no mode watches.
+        self.is_plain = False
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -246,6 +251,8 @@ class Function(Variable):
         code = self.code
         count, only = code.co_argcount, code.co_kwonlyargcount
         names = code.co_varnames[:count]
+        if not kwargs and not only and len(args) == count and not code.co_flags & _VARIADIC:
+            return dict(zip(names, args, strict=True))
         keyword_only = code.co_varnames[count : count + only]
         bound: dict[str, Variable] = dict(zip(names, args, strict=False))
         at = count + only

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from capture._native import address, function_code
 from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import module_of
 
@@ -146,7 +147,7 @@ def handler_of(function: Any, module: str = "") -> Handler | None:
         return None
     if not isinstance(function, types.FunctionType):
         return found
-    if found is not None and function.__code__ is _CODE[function]:
+    if found is not None and function_code(function) is _CODE[function]:
         return found
     found = _HANDLERS.get(_place(function, module)) if module else None
     return Fold(function) if found is _fold_later else found
@@ -154,11 +155,11 @@ def handler_of(function: Any, module: str = "") -> Handler | None:
 
 def _key(key: Any) -> Any:
     """What the table has it under. A class is itself alone, whatever its metaclass says of hashes and equality."""
-    return id(key) if issubclass(type(key), type) else key
+    return address(key) if issubclass(type(key), type) else key
 
 
 def _place(function: types.FunctionType, module: str) -> str:
-    return f"{module}.{function.__code__.co_qualname}"
+    return f"{module}.{function_code(function).co_qualname}"
 
 
 def checked_arguments(function: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:

@@ -24,6 +24,7 @@ class Instance(Variable):
     """
 
     _dict_source: Attr | None = None
+    _own_dict: dict[str, Any] | None = None
 
     def __init__(self, cls: type, value: Any = None, payload: Variable | None = None) -> None:
         self.cls = cls
@@ -51,12 +52,15 @@ class Instance(Variable):
         return self.cls
 
     def instance_dict(self) -> dict[str, Any]:
-        """The real object's own dictionary, whatever its class says of ``__dict__``."""
-        try:
-            found = object.__getattribute__(self.value, "__dict__")
-        except AttributeError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        """The real object's own dictionary, whatever its class says of ``__dict__``: looked up once, since each attribute asks."""
+        found = self._own_dict
+        if found is None:
+            try:
+                found = object.__getattribute__(self.value, "__dict__")
+            except AttributeError:
+                found = {}
+            self._own_dict = found = found if isinstance(found, dict) else {}
+        return found
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from capture._native import address
 from capture._torch import OpOverload, OpOverloadPacket
 from capture.errors import EvaluateAgain, Unsupported
 from capture.rebinding import is_settled
@@ -70,7 +71,7 @@ class LaterReads:
         if not is_settled(namespace, name):
             raise Unsupported(f"a backward or hook that reads the global {name!r}, which the program changes")
         assert self._by is not None
-        self._names[(id(namespace), name)] = self._by
+        self._names[(address(namespace), name)] = self._by
         self._held(m, value, f"the global {name!r}")
 
     def bound(self, m: Interpreter, value: Variable, what: str) -> None:
@@ -98,19 +99,19 @@ class LaterReads:
     def relies(self, value: Variable) -> None:
         """It reads what hangs from an object of the frame's own."""
         if self._by is not None:
-            self._relied.setdefault(id(value), (value, self._by))
+            self._relied.setdefault(address(value), (value, self._by))
 
     # Afterwards
 
     def changes(self, variable: Variable) -> None:
         """The frame changes an object, or hands it out."""
-        found = self._relied.get(id(variable))
+        found = self._relied.get(address(variable))
         if found is not None and not self.active:
             self._again(found[1])
 
     def renames(self, namespace: dict[str, Any], name: str) -> None:
         """The frame gives a global another value."""
-        found = self._names.get((id(namespace), name))
+        found = self._names.get((address(namespace), name))
         if found is not None and not self.active:
             self._again(found)
 

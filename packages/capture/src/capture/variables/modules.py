@@ -41,6 +41,8 @@ _GLOBAL_HOOKS = [
 ]
 _CALL: Any = vars(torch.nn.Module)["__call__"]
 _CALL_IMPL: Any = vars(torch.nn.Module)["_call_impl"]
+_IN_PLACE = "_compiled_call_impl"
+_GETATTRIBUTE: Any = vars(object)["__getattribute__"]
 _GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
 _SETATTR: Any = vars(torch.nn.Module)["__setattr__"]
 
@@ -69,6 +71,7 @@ class Module(Object):
 
     def __init__(self, cls: type, value: torch.nn.Module | None = None) -> None:
         super().__init__(cls, value)
+        self._tables: dict[str, Dict] = {}
 
     def registered(self, m: Interpreter, name: str) -> Variable | None:
         """From the registries, as ``Module.__getattr__`` looks."""
@@ -76,7 +79,7 @@ class Module(Object):
             table = self.registry(m, registry)
             if table is None or (not table.entries and not table.whole(m)):  # one fact, whatever names are asked for
                 continue
-            found = table.find(m, Constant(name))
+            found = table.under(m, name) if type(name) is str else table.find(m, Constant(name))
             if found is not None:
                 return found
         return None
@@ -138,9 +141,16 @@ class Module(Object):
 
     def registry(self, m: Interpreter, name: str) -> Dict | None:
         """One of the tables of parameters, buffers or modules; None before ``Module.__init__``."""
+        known = self._tables.get(name)
+        if known is not None and name not in self.attrs and not m.effects.later.active:
+            return known
         entries = self.instance_attribute(m, name)
         table = None if entries is None else entries.realize(m)
-        return table if isinstance(table, Dict) else None
+        if not isinstance(table, Dict):
+            return None
+        if name not in self.attrs:  # an input's own, read and guarded
+            self._tables[name] = table
+        return table
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         if self.registered(m, name) is not None:
@@ -158,9 +168,10 @@ class Module(Object):
 
     def called_as_module(self, m: Interpreter) -> tuple[Variable, Passed]:
         """What ``torch.nn.Module.__call__`` calls, whatever the class makes of it, and through which functions."""
-        in_place = self.attribute(m, "_compiled_call_impl").realize(m)
-        if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
-            return in_place, _WRAPPED
+        if not self._is_left_as_it_was(m):
+            in_place = self.attribute(m, _IN_PLACE).realize(m)
+            if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
+                return in_place, _WRAPPED
         m.guards.note_code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
@@ -170,6 +181,17 @@ class Module(Object):
         if self.hooked(m):
             return self.attribute(m, "_call_impl"), _WRAPPED
         return self.attribute(m, "forward"), _UNHOOKED
+
+    def _is_left_as_it_was(self, m: Interpreter) -> bool:
+        """Whether nothing was compiled in place of its call, where that is told by the class that has nothing there; guarded."""
+        if _IN_PLACE in self.attrs or _IN_PLACE in self.instance_dict() or m.effects.later.active:
+            return False
+        if class_lookup(m, self.cls, "__getattribute__")[0] is not _GETATTRIBUTE:
+            return False
+        if class_lookup(m, self.cls, _IN_PLACE)[0] is not None:
+            return False
+        m.guards.not_shadowed(self, _IN_PLACE)
+        return True
 
     def _is_own_call(self, in_place: Variable) -> bool:
         """Whether what was compiled in place of a module's call is that call, which is then part of this graph."""
@@ -182,18 +204,19 @@ class Module(Object):
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""
-        own, source = self.instance_dict(), self.source
+        own, source, attrs = self.instance_dict(), self.source, self.attrs
+        is_empty = m.builder.is_empty
         for name in _HOOKS:
-            if (
-                source is not None
-                and name not in self.attrs
-                and m.builder.is_empty(own.get(name), Attr(source, name, via_dict=True))
-            ):
+            if source is not None and name not in attrs and is_empty(own.get(name), Attr(source, name, True)):
                 continue
             hooks = self.instance_attribute(m, name)
             if hooks is not None and m.operators.truth(hooks.realize(m)):
                 return True
-        return any(not m.builder.is_empty(vars(torch_module)[name], place) for name, place in _GLOBAL_HOOKS)
+        everywhere = vars(torch_module)
+        for name, place in _GLOBAL_HOOKS:  # noqa: SIM110  (without a generator: each module asks)
+            if not is_empty(everywhere[name], place):
+                return True
+        return False
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"

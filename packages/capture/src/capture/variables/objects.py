@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
 
 from capture import _native
+from capture._native import address
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
@@ -135,6 +136,10 @@ def _alike(cls: type) -> Any:
     return type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
 
 
+#: Names that ``generic_attribute`` knows for itself.
+_OF_EACH = frozenset({"__class__", "__dict__"})
+
+
 def _discard_attribute(target: object, name: str) -> None:
     """What the frame itself had put there need not have been there before, this time or another."""
     with contextlib.suppress(AttributeError):
@@ -145,6 +150,8 @@ class Object(Instance):
     """An instance, whose behaviour its class says."""
 
     takes_attributes = True
+    #: Whether ``generic_attribute`` is that of this class.
+    reads_plainly = True
 
     def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
@@ -152,11 +159,19 @@ class Object(Instance):
     # Attributes
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
+        if (address(self.cls), name) in m.classes.unheld:
+            found = self.instance_attribute(m, name)
+            if found is not None:
+                return found
+            m.guards.not_shadowed(self, name)
+            return self.missing_attribute(m, name)
         override, owner = class_lookup(m, self.cls, "__getattribute__")
         if isinstance(override, types.FunctionType):
             return m.calls.call(m.builder.class_attribute(override), [self, Constant(name)], {})
         if not _generic(owner)[0]:
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
+        if self.reads_plainly and name not in _OF_EACH and class_lookup(m, self.cls, name)[0] is MISSING:
+            m.classes.unheld.add((address(self.cls), name))
         return self.attribute_or_fallback(m, name)
 
     def attribute_or_fallback(self, m: Interpreter, name: str) -> Variable:

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from capture import config
+from capture._native import address
 from capture._torch import is_wrapped
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
@@ -361,5 +362,5 @@ def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) ->
     node, fake = m.recorder.input(value, source)
     variable = Tensor(node, fake, type(value))
     variable.value = value
-    m.recorder.fakes[id(fake)] = variable
+    m.recorder.fakes[address(fake)] = variable
     return variable

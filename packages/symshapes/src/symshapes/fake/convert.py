@@ -10,14 +10,53 @@ from symshapes.fake.tensor import FakeTensor, Mode, fake_class
 from symshapes.policy import DimPolicy
 from symshapes.rules.layout import CONJ, NEG, Size, Sizes, TensorMeta
 
+#: What tells objects apart as `id` does, and no hook for audits is called for it.
+_identity = object.__hash__
+
+
+class _Held(weakref.ref[Any]):
+    """A reference that knows where it is kept."""
+
+    __slots__ = ("place",)
+    place: int
+
+
+class _Memo:
+    """What is known of objects, by identity, for as long as they live."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[_Held, Any]] = {}
+        entries = self._entries
+
+        def forget(gone: Any) -> None:
+            entry = entries.get(gone.place)
+            if entry is not None and entry[0] is gone:
+                del entries[gone.place]
+
+        self._forget = forget
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, real: Any) -> Any | None:
+        """What is kept for an object, if anything is."""
+        entry = self._entries.get(_identity(real))
+        return entry[1] if entry is not None and entry[0]() is real else None
+
+    def put(self, real: Any, value: Any) -> None:
+        """Keep a value until the object goes."""
+        held = _Held(real, self._forget)
+        held.place = _identity(real)
+        self._entries[held.place] = (held, value)
+
 
 class Converter:
     """The memo of one `FakeMode` from real tensors to fakes."""
 
     def __init__(self, mode: Mode) -> None:
         self._mode = weakref.ref(mode)
-        self._fakes: dict[int, tuple[Any, FakeTensor]] = {}
-        self._storages: dict[int, tuple[Any, object]] = {}
+        self._fakes = _Memo()
+        self._storages = _Memo()
 
     def convert(
         self,
@@ -34,9 +73,9 @@ class Converter:
             if t.fake_mode is mode:
                 return t
             raise RuntimeError("a fake tensor of one FakeMode met another FakeMode")
-        held = self._fakes.get(id(t))
-        if held is not None and held[0]() is t and _still_like(held[1], t):
-            return held[1]
+        held = self._fakes.get(t)
+        if held is not None and _still_like(held, t):
+            return held
         if t.layout is not torch.strided or t.is_quantized or t.is_nested:
             raise NotImplementedError(f"no fake of a tensor with layout {t.layout}")
         size, stride = self._sizes(t, source, policy, alike, changing_strides)
@@ -52,7 +91,7 @@ class Converter:
         if isinstance(t, torch.nn.Parameter):
             # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
             fake._is_param = True
-        self._remember(self._fakes, id(t), t, fake)
+        self._fakes.put(t, fake)
         if policy is None and t.is_leaf and t.grad is not None and not isinstance(t.grad, FakeTensor):
             fake.grad = self.convert(t.grad, f"{source}.grad" if source else None, None)
         return fake
@@ -91,19 +130,11 @@ class Converter:
 
     def _storage_key(self, t: torch.Tensor) -> object:
         storage = t.untyped_storage()
-        held = self._storages.get(id(storage))
-        if held is not None and held[0]() is storage:
-            return held[1]
-        key = object()
-        self._remember(self._storages, id(storage), storage, key)
+        key = self._storages.get(storage)
+        if key is None:
+            key = object()
+            self._storages.put(storage, key)
         return key
-
-    @staticmethod
-    def _remember(memo: dict[int, tuple[Any, Any]], name: int, real: Any, value: Any) -> None:
-        def forget(_: Any) -> None:
-            memo.pop(name, None)
-
-        memo[name] = (weakref.ref(real, forget), value)
 
 
 def symbolic_strides(size: torch.Size, stride: tuple[int, ...], symbols: Sizes, own: Callable[[int], Size]) -> Sizes:

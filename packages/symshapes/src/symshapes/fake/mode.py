@@ -196,9 +196,13 @@ class FakeMode(InfraMode):
                 return None
         return tuple(parts)
 
-    def another(self, fake: FakeTensor) -> FakeTensor:
-        """A new tensor, of a storage of its own, with the metadata of one without symbols."""
-        return FakeTensor(self, meta_of(fake))
+    def metadata(self, fake: FakeTensor) -> Any:
+        """The metadata of a fake without symbols as it is now, for `another`."""
+        return meta_of(fake)
+
+    def another(self, metadata: Any) -> FakeTensor:
+        """A new tensor, of a storage of its own, with the `metadata` of one without symbols."""
+        return FakeTensor(self, metadata)
 
     def is_question(self, func: Any) -> bool:
         """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""

@@ -232,8 +232,9 @@ def _is_not(*values: Any) -> bool:
 
 def fake_class(meta: Any) -> type[FakeTensor]:
     """The class a fake with this metadata needs."""
-    if any(type(length) is torch.SymInt for length in meta.size):
-        return SymbolicFakeTensor
+    for length in meta.size:
+        if type(length) is torch.SymInt:
+            return SymbolicFakeTensor
     return FakeTensor
 
 

@@ -39,14 +39,20 @@ def _to_bool(m: Machine, frame: Frame, op: Op) -> str | None:
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
     condition = frame.pop(m)
-    if promised(m, frame, frame.ip, condition) or m.operators.truth(condition):
+    if type(condition) is Constant:
+        if condition.value:
+            frame.ip = op.target
+    elif promised(m, frame, frame.ip, condition) or m.operators.truth(condition):
         frame.ip = op.target
 
 
 @operation("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
     condition = frame.pop(m)
-    if not promised(m, frame, op.target, condition) and not m.operators.truth(condition):
+    if type(condition) is Constant:
+        if not condition.value:
+            frame.ip = op.target
+    elif not promised(m, frame, op.target, condition) and not m.operators.truth(condition):
         frame.ip = op.target
 
 

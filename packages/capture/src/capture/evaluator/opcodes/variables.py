@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from typing import NoReturn
 
+from capture._native import address
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
@@ -23,6 +24,8 @@ from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
 
+#: Types of constants of which one is as good as another, wherever it was made.
+_PLAIN = frozenset({int, float, bool, type(None)})
 _NULL_BENEATH = current().null_beneath
 
 
@@ -56,6 +59,11 @@ def _swap(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_CONST")
 def _load_const(m: Machine, frame: Frame, op: Op) -> None:
+    if type(op.value) in _PLAIN:
+        plain = Constant(op.value)
+        plain.in_code = True
+        frame.stack.append(plain)
+        return
     value = m.builder.from_python(op.value)
     if isinstance(value, Tuple):
         value.literal = op.value
@@ -69,7 +77,7 @@ def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.local.get(op.value)
     if value is None:
         unbound(m, op.value)
-    frame.push(value)
+    frame.stack.append(value)
 
 
 def unbound(m: Machine, name: str) -> NoReturn:
@@ -179,7 +187,7 @@ def _push_found(frame: Frame, found: Variable, *, to_call: bool) -> None:
 
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
-    if name in frame.globals or (id(frame.globals), name) in m.globals.written:
+    if name in frame.globals or (address(frame.globals), name) in m.globals.written:
         found = m.globals.read(frame.globals, name)
         m.effects.later.named(m, frame.globals, name, found)
         return found
@@ -266,7 +274,11 @@ def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ATTR")
 def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
-    _push_found(frame, frame.pop(m).attribute(m, op.value), to_call=bool(op.flags & 1))
+    found = frame.stack.pop().realize(m).attribute(m, op.value)
+    if op.flags & 1:
+        _push_found(frame, found, to_call=True)
+    else:
+        frame.stack.append(found)
 
 
 @operation("LOAD_METHOD")
