@@ -570,3 +570,32 @@ def attributes_that_come_back_are_last(x):
         return list(vars(owner)), list(vars(owner).values())
 
     return order(ORDERED), order(Ordered()), order(ORDERED), x + 1
+
+
+class _Mapping(dict):
+    pass
+
+
+class _MadeInPython:
+    def __new__(cls, *args):
+        return object.__new__(cls)
+
+
+class _PythonFirst(_MadeInPython, dict):
+    pass
+
+
+@program
+def new_of_another_layout(x):
+    def tried(make, *args):
+        try:
+            return type(make(*args)).__name__
+        except TypeError as error:
+            return str(error)
+
+    class Own(dict):
+        pass
+
+    made = [tried(int.__new__, cls) for cls in (bool, str, 3, int)]
+    made += [tried(base.__new__, cls) for base in (object, dict) for cls in (_Mapping, _PythonFirst, Own)]
+    return made, tried(object.__new__, _MadeInPython), x + 1
