@@ -1,4 +1,4 @@
-"""Numbers beyond what a dtype holds: eager's operators refuse them, or make them infinite, and so does what is compiled."""
+"""Numbers beyond what a dtype or an operator takes: eager refuses them, or makes them infinite, and so does what is compiled."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import meta
 
@@ -91,3 +92,23 @@ def test_what_zero_scales_in_a_product_is_not_read(of_bias: bool) -> None:
     for alpha, beta in ((1, 1), (0, 1), (1, 0), (0, 0), (2, 3), (1.5, 0.0), (0.0, 1.5), (2, 1)):
         found, expected = compiled(x, a, alpha, beta), f(x, a, alpha, beta)
         torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("given", "target"),
+    [([-0.5, 0.5], [0.5, 0.5]), ([0.5, 0.5], [2.0, 0.5]), ([float("nan"), 0.5], [1.0, 1.0]), ([-0.0, 1.0], [0.0, 1.0])],
+)
+def test_what_is_no_probability_is_refused(
+    given: list[float], target: list[float], training: bool, backend: str
+) -> None:
+    found = []
+    for run in (F.binary_cross_entropy, meta.compile(lambda x, y: F.binary_cross_entropy(x, y), backend=backend)):
+        x = torch.tensor(given, requires_grad=training)
+        try:
+            found.append(run(x, torch.tensor(target)).item())
+        except RuntimeError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+    assert isinstance(found[0], float) == (target == [0.0, 1.0])

@@ -248,6 +248,106 @@ def generators(x: torch.Tensor) -> Any:
     return x + other
 
 
+@capture.disable
+def tell(word: str) -> None:
+    """A graph break."""
+    LOG.append(word)
+
+
+@capture.disable
+def made(cls: Callable[..., Any], *args: Any) -> Any:
+    """What nobody else holds, from a call that breaks the graph."""
+    return cls(*args)
+
+
+@program
+def held_over_breaks_to_the_end(x: torch.Tensor) -> Any:
+    last: Any = made(Last, "last")  # noqa: F841
+    y = x + 1
+    tell("a")
+    LOG.append("b")
+    tell("c")
+    return y
+
+
+@program
+def held_by_a_call_to_its_end(x: torch.Tensor) -> Any:
+    outer: Any = made(Last, "outer")  # noqa: F841
+
+    def inner() -> Any:
+        last: Any = made(Last, "inner")  # noqa: F841
+        tell("a")
+        LOG.append("b")
+        tell("c")
+        return x + 1
+
+    y = inner()
+    LOG.append("d")
+    tell("e")
+    return y
+
+
+@program
+def let_go_after_a_break(x: torch.Tensor) -> Any:
+    one: Any = made(Last, "one")
+    two: Any = made(Last, "two")
+    tell("a")
+    one = x + 1
+    LOG.append("b")
+    del two
+    LOG.append("c")
+    tell("d")
+    return one
+
+
+@program
+def one_for_another_in_a_loop(x: torch.Tensor) -> Any:
+    for k in range(3):
+        last: Any = made(Last, str(k))  # noqa: F841
+        x = x + 1
+        LOG.append("b")
+        tell("c")
+    return x
+
+
+def started() -> Iterator[int]:
+    g = closing()
+    next(g)
+    return g
+
+
+@program
+def a_generator_over_breaks(x: torch.Tensor) -> Any:
+    g: Any = made(started)  # noqa: F841
+    tell("a")
+    LOG.append("b")
+    tell("c")
+    return x + 1
+
+
+@program
+def a_loop_that_is_left(x: torch.Tensor) -> Any:
+    for _ in made(closing):
+        tell("a")
+        x = x + 1
+        break
+    LOG.append("b")
+    tell("c")
+    return x
+
+
+@program
+def a_buffer_that_is_looked_at(x: torch.Tensor) -> Any:
+    content = bytearray(10)
+    view = memoryview(content)  # noqa: F841
+    tell("a")
+    try:
+        content[1:-1] = bytes(20)
+    except BufferError as error:
+        LOG.append(str(error))
+    return x + 1
+
+
 def told(fn: Callable[[torch.Tensor], Any]) -> list[Any]:
     STATE.clear()
     STATE["last"] = HOLDER.held = Last("from outside")

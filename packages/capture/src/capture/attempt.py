@@ -28,7 +28,8 @@ from .target import parameters_behind
 from .variables.base import SymbolicRaise, Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
-from .variables.placeholders import Lazy
+from .variables.lifetimes import acts_as_it_dies
+from .variables.placeholders import Lazy, real_of
 from .visits import Visit
 
 _REGISTERED = (_opcodes,)
@@ -87,6 +88,7 @@ class Attempt:
             cell.name = name
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True, resumable=True)
+        self.m.state.mortal = [each for each in local.values() if acts_as_it_dies(real_of(each))]
         self.m.state.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
         self.finished = False
         self.reason: str | None = None

@@ -39,7 +39,7 @@ _NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "
 class Interrupted:
     """Where a frame stands: before the step at ``index``; or within it, in a call, where ``awaits``.
 
-    ``stack`` tells values from NULLs. What it awaits becomes the top of the stack, or must be None where ``drops``.
+    ``stack`` tells values from NULLs. Of the ``bound`` locals some are ``kept`` though they are not read again. What it awaits becomes the top of the stack, or must be None where ``drops``.
     """
 
     code: CodeType
@@ -47,6 +47,7 @@ class Interrupted:
     index: int
     stack: tuple[bool, ...]
     bound: frozenset[str]
+    kept: frozenset[str]
     awaits: bool
     drops: bool
 
@@ -190,7 +191,9 @@ def check_bound(cell: CellType, name: str) -> None:
 def _continued(frame: Interrupted, target: int, stack: list[bool], like: Instruction) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
-    then = continuation(code, target, stack, set(frame.bound))
+    op = decode(code)[frame.index]  # of those that a step is one of
+    bound = frame.bound - {op.argval} if op.opname == "DELETE_FAST" else frame.bound
+    then = continuation(code, target, stack, bound, frame.kept)
     origin = origin_of(code)
     original = code if origin is None else origin.code
     first_in_cell = bool(original.co_argcount) and original.co_varnames[0] in original.co_cellvars
@@ -234,7 +237,7 @@ def stand_in(frame: Interrupted) -> StandIn:
     """The function that stands for a frame that was evaluated within another's graph."""
     original = frame.code
     live = liveness(decode(original))[frame.index]
-    first, names, free = taken(original, live, set(frame.bound))
+    first, names, free = taken(original, live, frame.bound, frame.kept)
     setup, arguments = entrance(original, frame.stack, first, names, free)
     if frame.awaits:
         arguments.append(names_beside(original).own("inner"))
@@ -255,7 +258,7 @@ def generator_at(frame: Interrupted) -> StandIn:
     yielding = instructions[frame.index]
     begins = next(i for i, each in enumerate(instructions) if each.opname == "RESUME")
     within = {id(each) for each in instructions[begins + 1 :]}
-    first, names, free = taken(original, liveness(instructions)[frame.index], set(frame.bound))
+    first, names, free = taken(original, liveness(instructions)[frame.index], frame.bound, frame.kept)
     setup, arguments = entrance(original, frame.stack, first, names, free)
     at = next(i for i, each in enumerate(setup) if each.opname == "RESUME")
     setup[at:at] = [Instruction("RETURN_GENERATOR"), *build.pop()]

@@ -41,7 +41,7 @@ from .variables.lifetimes import acts_as_it_dies
 from .variables.placeholders import NULL, resolved
 from .variables.reconstruction import CannotReconstruct
 from .visits import passing
-from .within import Within, interrupted, load_stand_ins
+from .within import Within, interrupted, kept, load_stand_ins
 
 #: Elements of changed inputs that a call keeps copies of, in case its graph raises: more would take longer than many a graph.
 _MOST_COPIED = 1 << 12
@@ -333,15 +333,24 @@ class Replacement:
 
     def _write_cells(self, e: Emitter) -> None:
         """Give the frame's own cells, where something refers to them, their content."""
-        done: set[int] = set()
+        changed: dict[str, Variable] = {}
+        emptied: set[str] = set()
         for cell in e.cells:
-            if id(cell) in done or cell.name not in self._code.co_cellvars or cell.content is None:
+            if cell.name is None or cell.name not in self._code.co_cellvars:
                 continue
-            done.add(id(cell))
-            assert cell.name is not None
-            if not self._unchanged_argument(cell.name, cell.content):
-                e.load(cell.content)
-                e.emit(build.store_deref(cell.name))
+            if cell.content is None:
+                emptied.add(cell.name)
+            elif not self._unchanged_argument(cell.name, cell.content):
+                changed[cell.name] = cell.content
+        for (
+            content
+        ) in changed.values():  # all before the first is changed: one may be made of an argument that another had
+            e.load(content)
+        for name in reversed(changed):
+            e.emit(build.store_deref(name))
+        for name in argument_names(self._code):
+            if name in emptied:
+                e.emit(build.delete_deref(name))
 
     def _unchanged_argument(self, name: str, value: Variable) -> bool:
         """Whether a local still is the frame's argument of that name."""
@@ -349,9 +358,9 @@ class Replacement:
         return isinstance(source, Local) and source.local == name
 
     def _live_locals(self) -> dict[str, Variable]:
-        """The locals that may still be read at the break."""
+        """The locals that may still be read at the break, and those that are kept."""
         frame = self._frame
-        live = liveness(program_of(self._code).instructions)[frame.op.index]
+        live = liveness(program_of(self._code).instructions)[frame.op.index] | kept(frame)
         return {n: v for n, v in frame.local.items() if n in live}
 
     def _foreign_cells(self) -> dict[str, Variable]:
@@ -378,10 +387,8 @@ class Replacement:
         for name in reversed(changed):
             e.emit(build.store_fast(name))
         stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
-        program = program_of(self._code)
-        live = liveness(program.instructions)[frame.op.index]
         for name in argument_names(self._code):
-            if name in live and name not in frame.local and name not in frame.cells:
+            if name not in frame.local and name not in frame.cells:
                 e.emit(build.delete_fast(name))
         for name in e.made:
             if name in stored:

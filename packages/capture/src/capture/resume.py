@@ -191,11 +191,11 @@ class Continuation:
 
 
 def taken(
-    original: CodeType, live: frozenset[str], bound: set[str]
+    original: CodeType, live: frozenset[str], bound: frozenset[str], kept: frozenset[str]
 ) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
-    """What goes on in the middle of a function takes beside the stack: the first local, live locals, and free variables."""
+    """What goes on in the middle of a function takes beside the stack: the first local, live locals and those that are kept, and free variables."""
     free = tuple(original.co_cellvars) + tuple(original.co_freevars)
-    names = tuple(sorted((live & bound) - set(free)))
+    names = tuple(sorted(((live | kept) & bound) - set(free)))
     if "__class__" not in free or not original.co_argcount:
         return None, names, free
     # super() without arguments looks at the frame's first local.
@@ -203,13 +203,15 @@ def taken(
     return first, tuple(n for n in names if n != first), free
 
 
-def continuation(root: CodeType, target: int, stack: list[bool], bound: set[str]) -> Continuation:
-    """The function that goes on at operation ``target`` of ``root`` with such a stack and these bound locals."""
+def continuation(
+    root: CodeType, target: int, stack: list[bool], bound: frozenset[str], kept: frozenset[str]
+) -> Continuation:
+    """The function that goes on at operation ``target`` of ``root`` with such a stack and these bound locals; some are kept, read or not."""
     origin = _origins.get(root)
     original = root if origin is None else origin.code
     at = target if origin is None else origin.index(target)
     instructions = decode(original)
-    first, names, free = taken(original, liveness(instructions)[at], bound)
+    first, names, free = taken(original, liveness(instructions)[at], bound, kept)
     key = (at, tuple(stack), first, names)
     known = _functions.get(original)
     if known is None:
@@ -315,8 +317,8 @@ def stub(
         args += build.load_deref(then.first) if first_cell else build.load_fast(then.first)
     for name in names:
         args += [*build.load_fast(name), *build.delete_fast(name)]
-    for name in then.names:
-        args += build.load_fast(name)
+    for name in then.names:  # theirs alone from here on: what goes on lets go of a value as the program does
+        args += [*build.load_fast(name), *build.delete_fast(name)]
     if in_resume:
         packed = [*load, *args, *build.build_tuple(count), *build.build_tuple(2)]
         out += [*build.push_callable(build.load_const(TailCall)), *packed, *build.call(1), *build.return_value()]

@@ -14,9 +14,11 @@ from .errors import SkipFrame
 from .evaluator.frame import Frame
 from .evaluator.program import program_of
 from .resume import taken
+from .sources import Local
 from .variables.base import Variable
 from .variables.constants import Constant
-from .variables.placeholders import NULL
+from .variables.placeholders import NULL, resolved
+from .variables.tensors import Tensor
 
 
 def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
@@ -26,7 +28,25 @@ def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
         raise SkipFrame(f"a break where {plain!r} is a comprehension's variable, and a cell elsewhere")
     stack = tuple(value is not NULL for value in frame.stack)
     return Interrupted(
-        frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), awaits, awaits and frame.drops
+        frame.code,
+        frame.globals,
+        frame.op.index,
+        stack,
+        frozenset(frame.local),
+        kept(frame),
+        awaits,
+        awaits and frame.drops,
+    )
+
+
+def kept(frame: Frame) -> frozenset[str]:
+    """The locals that hold what nobody else may hold, as the program's do to its end: it may be seen when that dies.
+
+    Of what the captured frame was given, tensors and constants aside, which are guarded to be that.
+    """
+    held = {name: resolved(value) for name, value in frame.local.items()}
+    return frozenset(
+        name for name, v in held.items() if isinstance(v.source, Local) and not isinstance(v, Tensor | Constant)
     )
 
 
@@ -36,7 +56,7 @@ class Within:
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         live = liveness(program_of(frame.code).instructions)[frame.op.index]
-        first, names, free = taken(frame.code, live, set(frame.local))
+        first, names, free = taken(frame.code, live, frozenset(frame.local), kept(frame))
         self.stack = [value for value in frame.stack if value is not NULL]
         self.first = [] if first is None else [_first(frame, first)]
         self.locals = [frame.local[name] for name in names]

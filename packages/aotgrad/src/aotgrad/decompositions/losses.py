@@ -100,10 +100,18 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
     return -target * (power / (power + 1)) * (grad / _share(x, reduction))
 
 
+def _demand_probabilities(values: Tensor, what: str) -> None:
+    """Refuse what is no probability, when the program runs, as eager's kernels do."""
+    within = aten.logical_and.default(aten.ge.Scalar(values, 0), aten.le.Scalar(values, 1))
+    aten._assert_async.msg(aten.all.default(within), f"all elements of {what} should be between 0 and 1")
+
+
 @decomposition(aten.binary_cross_entropy.default)
 @in_opmath
 def binary_cross_entropy(x: Tensor, target: Tensor, weight: Maybe = None, reduction: int = MEAN) -> Tensor:
     """-(target log x + (1 - target) log(1 - x)), weighted and reduced."""
+    _demand_probabilities(x, "input")
+    _demand_probabilities(target, "target")
     # Logarithms are held at -100, so that a wrong certainty costs a finite amount.
     right = aten.clamp.default(aten.log.default(x), -100)
     wrong = aten.clamp.default(aten.log1p.default(-x), -100)

@@ -38,6 +38,11 @@ def load_deref(name: str) -> list[Instruction]:
     return [Instruction("LOAD_DEREF", argval=name)]
 
 
+def delete_deref(name: str) -> list[Instruction]:
+    """Empty a cell or free variable that has content."""
+    return [Instruction("DELETE_DEREF", argval=name)]
+
+
 def store_deref(name: str) -> list[Instruction]:
     """Pop into a cell or free variable."""
     return [Instruction("STORE_DEREF", argval=name)]

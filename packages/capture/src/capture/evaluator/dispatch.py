@@ -150,9 +150,10 @@ def _by_methods(
     if any(has_entry(cls, "__getitem__") for cls in (left_type, right_type)):
         raise Unsupported(f"{left!r} {written} {right!r}, whose error message is the sequence's own")
     shown = "** or pow()" if written == "**" else written
-    m.errors.throw(
-        TypeError, f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
-    )
+    words = f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
+    if written == ">>" and isinstance(left, Known) and left.value is print:
+        words += '. Did you mean "print(<message>, file=<output_stream>)"?'
+    m.errors.throw(TypeError, words)
 
 
 def _special(m: Interpreter, owner: Variable, name: str) -> Variable | None:

@@ -140,6 +140,12 @@ class Progress(State, Protocol):
     #: The one before which the graph is to end.
     break_at: int | None
 
+    #: What the captured frame was given of which it is seen when it dies.
+    mortal: list[Variable]
+
+    def let_go(self) -> None:
+        """Raises ``Unsupported`` where no frame holds one of these any more."""
+
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
 
@@ -206,7 +212,7 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             signal = op.handler(m, frame, op)
         except SymbolicRaise as raised:
             unwind(m, frame, raised)
-            continue
+            signal = None
         except UnbackedError as problem:
             reason = undecided(problem.expr)
             if effects.activity != activity:
@@ -221,6 +227,8 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             raise state.suspended_here(problem.reason) from problem
         if signal is not None:
             return signal
+        if state.mortal:
+            state.let_go()
 
 
 def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:

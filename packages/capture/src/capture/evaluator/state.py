@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from capture import _native, config
 from capture.errors import Unsupported
+from capture.variables.base import Variable
+from capture.variables.placeholders import real_of, resolved
 from capture.visits import Visit
 
 from .frame import BreakHere, Frame
@@ -28,6 +30,8 @@ class EvaluationState:
         #: The frames where the graph broke, the captured one first.
         self.suspended: tuple[Frame, ...] = ()
         self.break_at: int | None = None
+        #: What the captured frame was given of which it is seen when it dies.
+        self.mortal: list[Variable] = []
         self.instructions = 0
         #: Counts the frames that began or went on.
         self.entered = 0
@@ -73,6 +77,17 @@ class EvaluationState:
         """It ends, or is suspended."""
         self.frames.pop()
         self._in = None
+
+    def let_go(self) -> None:
+        """Raises ``Unsupported`` where no frame holds one that is mortal any more: the step is made for real."""
+        held = {id(resolved(v)) for f in self.frames for v in (*f.local.values(), *f.stack)}
+        held |= {
+            id(resolved(cell.content)) for f in self.frames for cell in f.cells.values() if cell.content is not None
+        }
+        for each in self.mortal:
+            if id(resolved(each)) not in held:
+                kind = type(real_of(each)).__name__
+                raise Unsupported(f"letting go of a {kind}, which does something when it dies", self.step)
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""

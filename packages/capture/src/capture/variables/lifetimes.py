@@ -6,7 +6,9 @@ Generated code holds objects at other lines than the program does. A frame that 
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
+import types
 import weakref
 from typing import Any
 
@@ -27,7 +29,11 @@ def require_from_outside(m: Interpreter, referent: Variable) -> None:
 
 
 def acts_as_it_dies(value: Any) -> bool:
-    """Whether an object's end is seen: its class has a finalizer, or the program has one for it."""
+    """Whether an object's end is seen: its class has a finalizer, or the program has one for it; or it keeps another from changing."""
+    if isinstance(value, types.GeneratorType):
+        return inspect.getgeneratorstate(value) == inspect.GEN_SUSPENDED
+    if isinstance(value, memoryview):
+        return True
     callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
     return hasattr(type(value), "__del__") or any(
         isinstance(each, weakref.finalize) and _is_programs(each) for each in callbacks

@@ -165,12 +165,21 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
     return InputDict(m, value, lambda made: _see_all(m, value, source, made))
 
 
+def items_of(value: Any) -> list[tuple[Any, Any]]:
+    """What is in a dictionary, of whatever class, in its order. Raises ``Unsupported`` for an ``OrderedDict`` that was changed behind its back."""
+    base = next(b for b in (collections.OrderedDict, dict, types.MappingProxyType) if isinstance(value, b))
+    try:
+        return list(base.items(value))
+    except KeyError:
+        raise Unsupported("an OrderedDict whose order has keys that it does not have") from None
+
+
 def _see_all(m: Interpreter, value: dict[Any, Any], source: Source, made: Dict) -> None:
     """Give the variable of a dictionary from outside what is in it, and what guards that."""
     cls = type(value)
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
     literal = True
-    for i, (k, v) in enumerate(value.items()):
+    for i, (k, v) in enumerate(items_of(value)):
         if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type | types.FunctionType):
             key: Variable = m.builder.from_python(k)
             entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))

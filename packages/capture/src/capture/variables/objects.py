@@ -38,7 +38,7 @@ from .lookups import (
     shown_holder,
     shown_type,
 )
-from .mappings import Dict
+from .mappings import Dict, from_keys, inherits_from_keys
 from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
 from .placeholders import real_of
@@ -92,7 +92,8 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     if isinstance(raw, functools._lru_cache_wrapper):
         return m.builder.known(raw) if obj is None else m.effects.created(Method(m.builder.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
-        return m.builder.known(raw.__get__(None, cls))
+        bound = raw.__get__(None, cls)
+        return m.effects.created(MadeClassMethod(m, cls, bound)) if m.classes.is_made(cls) else m.builder.known(bound)
     get, _ = class_lookup(m, type(raw), "__get__")
     if isinstance(get, types.FunctionType):
         held = m.builder.class_value(owner, name, raw)
@@ -110,6 +111,19 @@ class ForeignMethod(BoundBuiltin):
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported(f"method {self.name!r} of {self.owner.python_type().__name__}, which is written in C")
+
+
+class MadeClassMethod(ForeignMethod):
+    """A class method written in C, of a class that the frame makes: called for real, of the real one."""
+
+    def __init__(self, m: Interpreter, cls: type, bound: Any) -> None:
+        super().__init__(m.builder.known(cls), bound.__name__)
+        self.bound = bound
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        if inherits_from_keys(self.bound):
+            return from_keys(m, self.bound.__self__, args, kwargs)
+        return super().call(m, args, kwargs)
 
 
 def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
@@ -340,6 +354,8 @@ class Object(Instance):
             missing = self.special(m, "__missing__")
             if missing is not None:
                 return m.calls.call(missing, args, {})
+        if isinstance(self.payload, Dict) and owner is not self.payload.cls and name in vars(self.payload.cls):
+            raise Unsupported(f"{owner.__name__}.{name} of an {self.payload.cls.__name__}, whose order is its own")
         if self.payload is not None and not gives_own_class(self.payload.python_type(), name):
             return self.payload.method(m, name, args, kwargs)
         handler = handler_of(vars(owner).get(name))

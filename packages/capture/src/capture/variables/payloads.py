@@ -13,7 +13,7 @@ from capture.sources import Item, Source
 
 from .base import Args, Interpreter, Variable
 from .constants import CONSTANT_TYPES, Constant
-from .mapping_inputs import guard_absent_key
+from .mapping_inputs import guard_absent_key, items_of
 from .mappings import Dict
 from .placeholders import Lazy
 from .reconstruction import Emitter, method_of
@@ -58,13 +58,13 @@ def payload_of(m: Interpreter, value: Any, source: Source) -> Variable | None:
 def _read_dict(m: Interpreter, value: dict[Any, Any], source: Source) -> Variable:
     cls = type(value)
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
-    for k, v in dict.items(value):
+    for k, v in items_of(value):
         if type(k) not in CONSTANT_TYPES:
             raise Unsupported(f"keys of {cls.__name__}")
         entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
     made = Dict(entries, collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict)
     made.original = dict(entries)
-    keys = tuple(dict.keys(value))
+    keys = tuple(k for k, _ in items_of(value))
     made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
     made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
     made.source = source

@@ -223,3 +223,22 @@ class ComparedBy(Variable):
 @handles(functools.cmp_to_key)
 def _cmp_to_key(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(ComparedBy(args[0] if args else kwargs["mycmp"]))
+
+
+def _bound_dispatch(self: Any, obj: Any, cls: Any = None) -> Any:
+    dispatch = self.dispatcher.dispatch
+    name = getattr(self.func, "__name__", "singledispatchmethod method")
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            raise TypeError(f"{name} requires at least 1 positional argument")
+        return dispatch(args[0].__class__).__get__(obj, cls)(*args, **kwargs)
+
+    method.__isabstractmethod__ = self.__isabstractmethod__  # type: ignore[attr-defined]
+    method.register = self.register  # type: ignore[attr-defined]
+    return functools.update_wrapper(method, self.func)
+
+
+# CPython 3.13.0 and 3.13.1 remember it weakly for each object: an object of the frame's own is in no such memory.
+if "_method_cache" in functools.singledispatchmethod.__get__.__code__.co_names:
+    stands_for(functools.singledispatchmethod.__get__)(_bound_dispatch)

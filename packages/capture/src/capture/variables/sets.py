@@ -72,7 +72,10 @@ class Set(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.source is not None:
             raise NotConstant(self)
-        return self.cls(m.builder.to_python(x) for x in self.entries.values())
+        order, literal = self.building_order(), self.as_constant()
+        if order is None and literal is None:
+            raise NotConstant(self)  # what is computed of it may go by its order
+        return set(literal or ()) if order is None else self.cls(m.builder.to_python(x) for x in order)
 
     def hash_key(self, m: Interpreter) -> Hashable:
         if self.cls is set:

@@ -25,7 +25,7 @@ class Rest:
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         live = liveness(frame.program.instructions)[frame.op.index]
-        first, names, free = taken(frame.code, live, set(frame.local))
+        first, names, free = taken(frame.code, live, frozenset(frame.local), frozenset())
         self.first = [] if first is None else [self._first(first)]
         self.stack = [value for value in frame.stack if value is not NULL]
         self.locals = [frame.local[name] for name in names]
@@ -54,7 +54,9 @@ class Rest:
         """Push the generator."""
         frame = self.frame
         stack = tuple(value is not NULL for value in frame.stack)
-        place = Interrupted(frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), False, False)
+        place = Interrupted(
+            frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), frozenset(), False, False
+        )
         made = generator_at(place)
         function = e.temp()
         e.emit(build.push_callable(build.load_const(made_function)), build.load_const(made.code))

@@ -85,8 +85,8 @@ class BuiltinFunction(Known):
         if not args:
             raise Unsupported(f"{owner.__name__}.__new__ without a class")
         cls = looked_up(m, args[0])
-        if not isinstance(cls, type):
-            raise Unsupported("__new__ of something that is not a class")
+        if not isinstance(cls, type) or owner not in cls.__mro__ or _maker(m, cls) is not self.value:
+            m.builder.fold(self.value, [cls])  # raises: it would not make what the class is
         return allocate(m, cls, owner, args[1:], kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
@@ -105,6 +105,17 @@ class BuiltinFunction(Known):
         if not hasattr(self.value, name):
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         return super().attribute(m, name)
+
+
+def _maker(m: Interpreter, cls: type) -> Any:
+    """The ``__new__``, written in C, of the first base along a class's memory layout that has none written in Python."""
+    base: type | None = cls
+    while base is not None:
+        found = class_lookup(m, base, "__new__")[0]
+        if isinstance(found, types.BuiltinFunctionType):
+            return found
+        base = base.__base__
+    return None
 
 
 @builds(

@@ -570,3 +570,50 @@ def attributes_that_come_back_are_last(x):
         return list(vars(owner)), list(vars(owner).values())
 
     return order(ORDERED), order(Ordered()), order(ORDERED), x + 1
+
+
+class _Mapping(dict):
+    pass
+
+
+class _MadeInPython:
+    def __new__(cls, *args):
+        return object.__new__(cls)
+
+
+class _PythonFirst(_MadeInPython, dict):
+    pass
+
+
+@program
+def new_of_another_layout(x):
+    def tried(make, *args):
+        try:
+            return type(make(*args)).__name__
+        except TypeError as error:
+            return str(error)
+
+    class Own(dict):
+        pass
+
+    made = [tried(int.__new__, cls) for cls in (bool, str, 3, int)]
+    made += [tried(base.__new__, cls) for base in (object, dict) for cls in (_Mapping, _PythonFirst, Own)]
+    return made, tried(object.__new__, _MadeInPython), x + 1
+
+
+@program
+def class_methods_in_c_of_a_class_that_the_frame_makes_break(x):
+    foo = "bar"
+
+    class Hexed(bytes):
+        def __new__(cls, value):
+            made = bytes.__new__(cls, value)
+            made.foo = foo
+            return made
+
+    class Counts(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, (value, foo))
+
+    made = Hexed.fromhex("1a2b")
+    return bytes(made), made.foo, dict(Counts.fromkeys("ab", 1)), x + 1

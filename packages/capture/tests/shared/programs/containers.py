@@ -201,3 +201,54 @@ def lists_shortened_while_compared(x):
         fourth.index(2)
     except ValueError:
         return first == second, third == [1], x + 1
+
+
+class _Ordered(collections.OrderedDict):
+    pass
+
+
+MOVED, STALE = _Ordered(a=1, b=2, c=3), collections.OrderedDict(a=1, b=2)
+MOVED.move_to_end("c", last=False)
+dict.__delitem__(STALE, "a")
+
+
+@program
+def ordered_dicts_changed_past_their_order_break(x):
+    found = [list(MOVED), list(MOVED.items())]
+    for cls in (_Ordered, collections.OrderedDict):
+        made = cls(s=1, h=2)
+        dict.__delitem__(made, "s")
+        for stale in (made, STALE):
+            try:
+                found.append(repr(list(stale.items())))
+            except KeyError as error:
+                found.append(str(error))
+    return found, x + 1
+
+
+@program
+def moved_in_an_ordered_dict(x):
+    return list(MOVED), list(MOVED.values()), x + 1
+
+
+@program
+def a_named_tuple_of_a_set(x):
+    words = {
+        "Alias",
+        "At",
+        "itertools",
+        "replacing",
+        "collections",
+        "unpack",
+        "doc",
+        "nce",
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+    }
+    cls = collections.namedtuple("cls", words)
+    words.add("g")
+    return cls._fields, collections.namedtuple("other", words)._fields, tuple(words), x + 1

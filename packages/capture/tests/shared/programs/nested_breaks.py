@@ -427,3 +427,33 @@ def break_where_a_comprehension_hides_a_cell(x):
         return y + inner()
 
     return callee(x, 5)
+
+
+@torch.compiler.disable
+def _outside(value):
+    return value
+
+
+@program
+def argument_in_a_cell_that_changed_before_a_break(a):
+    kept = [a]
+
+    def inner():
+        return kept, a
+
+    a = None
+    found = _outside(kept[0])
+    return inner(), found
+
+
+@program
+def argument_in_a_cell_that_is_empty_at_a_break(a):
+    def inner():
+        return a
+
+    del a
+    found = _outside(torch.ones(2))
+    try:
+        return inner(), found
+    except NameError as error:
+        return str(error), found

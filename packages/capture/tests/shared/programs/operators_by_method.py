@@ -391,3 +391,15 @@ def break_at_special_methods_that_give_what_they_must_not(x):
                 except (TypeError, ValueError, OverflowError, IndexError) as error:
                     found.append((type(error).__name__, str(error)))
     return x + len(found), found
+
+
+class _Stream:
+    pass
+
+
+@program
+def print_as_it_was_once(x):
+    try:
+        print >> _Stream()
+    except TypeError as error:
+        return str(error), x + 1
