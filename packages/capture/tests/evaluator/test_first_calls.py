@@ -160,6 +160,8 @@ def test_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         compiled, x = capture.compile(use), torch.ones(2)
         assert torch.equal(compiled(x), x + 3)
         assert torch.equal(compiled(x), x + 3)
+        assert len(capture.report(compiled).breaks) == 1
+        assert capture.report(compiled).graphs[-1].breaks == []
         assert capture.report(compiled).skipped == []  # what an import runs is nobody's to capture
     finally:
         for name in [n for n in sys.modules if n.startswith("package_of_a_part")]:

@@ -85,3 +85,24 @@ def test_signature() -> None:
 
     compiled, x = capture.compile(f, fullgraph=True), torch.ones(2)
     assert compiled(x, preds=1, other=2)[1:] == f(x, preds=1, other=2)[1:]
+
+
+def test_beside_a_dictionary_that_changes() -> None:
+    """Whether the view shows what the frame changes is guarded; where it does, the graph breaks."""
+    apart: dict[str, Any] = {"a": 1}
+
+    def f(x: torch.Tensor, table: dict[str, Any]) -> Any:
+        table["a"] = 5
+        return x + 1, VIEW["a"]
+
+    TABLE.clear()
+    TABLE.update(a=1)
+    compiled, x = capture.compile(f), torch.ones(2)
+    assert compiled(x, apart)[1] == 1
+    assert compiled(x, apart)[1] == 1
+    report = capture.report(compiled)
+    assert not report.breaks
+    assert not report.skipped
+    assert compiled(x, TABLE)[1] == 5
+    TABLE["a"] = 1
+    assert compiled(x, TABLE)[1] == 5

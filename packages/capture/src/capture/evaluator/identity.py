@@ -5,7 +5,6 @@ In: the inputs that were looked at, and what the frame changed. Out: guards that
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,10 @@ from capture._native import address
 from capture.errors import Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import LASTING, GuardKind, begins_lasting
-from capture.sources import Const, Source
+from capture.sources import Applied, Const, Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
+from capture.variables.mapping_inputs import InputView, shown_by
 from capture.variables.mappings import Dict, VarKey
 from capture.variables.modules import Module
 from capture.variables.objects import Object
@@ -138,6 +138,9 @@ class ObjectIdentity:
         source = variable.source
         if source is None or self._guards.is_exempt(source):
             return
+        if isinstance(variable, InputView):
+            yield Store(variable, Applied(source, shown_by, 0), shown_by(value), dict)
+            return
         if not isinstance(variable, Object):
             kind = dict if isinstance(variable, Dict) else (type(variable), variable.python_type())
             yield Store(variable, source, value, kind)
@@ -165,8 +168,6 @@ class ObjectIdentity:
             if self._is_changed(store) or self._is_changed(other):
                 raise Unsupported(f"{store.source.name} and {other.source.name} are one object, which changes")
             self._guards.add(store.source, GuardKind.SAME_OBJECT, other.source)
-        if any(store.owner.python_type() is types.MappingProxyType for store in stores):
-            raise Unsupported("a view of a dictionary, while a dictionary changes")
         sources = list(dict.fromkeys(store.source for store in first.values()))
         if not all(map(self._guards.is_fixed, sources)):
             self._guards.distinct(sources)

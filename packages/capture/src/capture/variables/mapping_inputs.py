@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import gc
 import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -116,6 +117,11 @@ class InputDict(Unseen, Dict):
 
     def entries_to_set(self) -> list[tuple[Variable, Variable]]:
         return super().entries_to_set() if self._see is None else self._more
+
+
+def shown_by(view: types.MappingProxyType[Any, Any], _: int = 0) -> Any:
+    """The dictionary that a read-only view shows; the view has no other part."""
+    return gc.get_referents(view)[0]
 
 
 class InputView(Dict):

@@ -47,9 +47,12 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         if m.state.probing:
             return m.calls.call(_evaluated(m, function, body), args, kwargs)
         _check_room(function, len(cache) + 1)
+        so = Guard(memory, GuardKind.NO_KEY, key)
         if m.globals.written or any(v.source is not None for v in m.effects.changed.values()):
-            raise Unsupported(f"first call of {function.__qualname__}, which remembers, after something was changed")
-        _check_effects(m, function, body, args, kwargs, Guard(memory, GuardKind.NO_KEY, key))
+            raise Unsupported(
+                f"first call of {function.__qualname__}, which remembers, after something was changed", while_so=(so,)
+            )
+        _check_effects(m, function, body, args, kwargs, so)
         m.builder.fold(call, [])
         m.effects.ran_ahead.add((function, key))
         if key not in cache:

@@ -12,6 +12,7 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
+from capture.guards import Guard, GuardKind
 from capture.resume import origin_of
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant, looked_up
@@ -318,7 +319,7 @@ def _import_name(m: Machine, frame: Frame, op: Op) -> None:
     if not isinstance(importer, BuiltinFunction):
         raise Unsupported("import by a function that replaces __import__")
     if sys.modules.get(name) is None:
-        raise Unsupported(f"import of {name}")
+        raise _first_import(name)
     module = m.globals.imported(name)
     if hasattr(sys.modules[name], "__path__"):
         for each in (each for each in names or () if each != "*"):
@@ -332,8 +333,14 @@ def _check_part(m: Machine, module: Variable, package: str, name: str) -> None:
         module.realize(m).attribute(m, name)
     except SymbolicRaise as raised:
         if issubclass(raised.exception.python_type(), AttributeError):
-            raise Unsupported(f"import of {package}.{name}") from None
+            raise _first_import(f"{package}.{name}") from None
         raise
+
+
+def _first_import(name: str) -> Unsupported:
+    """What is not imported yet breaks the graph, until it is."""
+    so = Guard(None, GuardKind.ANSWER, (sys.modules.get, (name,), None))
+    return Unsupported(f"import of {name}", while_so=(so,))
 
 
 @operation("IMPORT_FROM")
