@@ -88,6 +88,35 @@ def a_weak_reference_made_within(x: torch.Tensor) -> Any:
 
 
 @program
+def a_weak_reference_to_what_is_held(x: torch.Tensor) -> Any:
+    o = Plain()
+    o.held = Plain()
+    o.held.held = weakref.ref(o)
+    inner = o.held
+    found = inner.held() is o
+    del o
+    return x + 1, found, inner.held() is None
+
+
+@program
+def a_weak_reference_after_a_break(x: torch.Tensor) -> Any:
+    o = Plain()
+    reference = weakref.ref(o)
+    found = x.sum() > -1e9 and reference() is o
+    del o
+    return x + 1, found, reference()
+
+
+@program
+def a_weak_reference_to_what_a_list_held(x: torch.Tensor) -> Any:
+    held = [Plain()]
+    reference = weakref.ref(held[0])
+    found = reference() is held[0]
+    held.clear()
+    return x + 1, found, reference() is None
+
+
+@program
 def deleted(x: torch.Tensor) -> Any:
     a = b = Last("both")
     LOG.append(1)
@@ -382,6 +411,17 @@ def test_weak_references_to_what_stays_are_of_the_graph() -> None:
 
     compiled = capture.compile(fn, fullgraph=True)
     assert compiled(torch.ones(2), []).tolist() == [2.0, 2.0]
+
+
+def test_weak_references_to_what_is_seen_to_be_held_are_of_the_graph() -> None:
+    def inverses(x: torch.Tensor) -> Any:
+        transform = torch.distributions.ExpTransform()
+        inverse = transform.inv  # each knows the other, one of them weakly
+        return inverse(x), inverse.inv is transform and transform.inv is inverse
+
+    compiled, x = capture.compile(inverses, fullgraph=True), torch.ones(2)
+    assert torch.equal(compiled(x)[0], inverses(x)[0])
+    assert compiled(x)[1]
 
 
 def test_keys_of_the_programs_are_asked_no_more_than_it_asks() -> None:

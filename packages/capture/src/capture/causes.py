@@ -91,11 +91,11 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "S807", "skip", "When an object dies is seen",
-        "The program refers weakly to an object that it made, makes one that does something when it dies, or counts references. "
+        "The program asks for an object that it made and nothing but a weak reference is seen to hold, hands on such a reference, makes one that does something when it dies, or counts references. "
         "Generated code holds objects at other lines than the program does.",
         "Make the object and the reference outside of what is compiled.",
-        "it makes a weak reference to an object of its own",
-        r"weak reference to an object of its own|do something when they die|asks what refers to",
+        "it hands on a weak reference to an object of its own",
+        r"weak reference to an object of its own|only a weak reference may refer|do something when they die|asks what refers to",
     ),
     Cause(
         "B701", "break", "The backend refuses a call",

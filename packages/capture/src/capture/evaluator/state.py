@@ -5,10 +5,15 @@ In: frames as they begin and end, operations as they are evaluated. Out: steps, 
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 from capture import _native, config
 from capture.errors import Unsupported
 from capture.variables.base import Variable
 from capture.variables.placeholders import real_of, resolved
+from capture.variables.reconstruction import CannotReconstruct
+from capture.variables.weak_references import OwnReference
 from capture.visits import Visit
 
 from .frame import BreakHere, Frame
@@ -88,6 +93,23 @@ class EvaluationState:
             if id(resolved(each)) not in held:
                 kind = type(real_of(each)).__name__
                 raise Unsupported(f"letting go of a {kind}, which does something when it dies", self.step)
+
+    def holds(self, wanted: Variable) -> bool:
+        """Whether a frame is seen to hold an object, or something that is made of it."""
+        met: set[int] = set()
+        left: list[Any] = []
+        for frame in self.frames or self.suspended:
+            left += [*frame.local.values(), *frame.stack, *frame.cells.values()]
+        while left:
+            each = resolved(left.pop())
+            if each is wanted:
+                return True
+            if id(each) in met or isinstance(each, OwnReference):
+                continue
+            met.add(id(each))
+            with contextlib.suppress(CannotReconstruct):
+                left += [part for part in each.made_of() if part is not None]
+        return False
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""

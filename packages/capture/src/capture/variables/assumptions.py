@@ -42,6 +42,9 @@ class State(Protocol):
     def where(self) -> str:
         """The user's line."""
 
+    def holds(self, wanted: Any) -> bool:
+        """Whether a frame is seen to hold an object, or something that is made of it."""
+
     def count_instructions(self, count: int) -> None:
         """Raises ``Unsupported`` where an evaluation takes too long."""
 

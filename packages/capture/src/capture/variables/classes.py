@@ -27,6 +27,7 @@ from .modules import Module
 from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads
 from .payloads import PAYLOADS
+from .weak_references import own_reference
 
 METADATA = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
@@ -273,6 +274,9 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
     if owner is weakref.ref and args:
+        made = own_reference(m, args[0]) if cls is weakref.ref and len(args) == 1 and not kwargs else None
+        if made is not None:
+            return made
         require_from_outside(m, args[0])
     if payload is None:
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
