@@ -198,7 +198,7 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def fuzz(session: nox.Session) -> None:
-    """20,000 random programs over a random state, changed at random between calls, and as many over random shapes: `nox -s fuzz -- --seed 7 --examples 500`."""
+    """20,000 random programs over a random state, changed at random between calls, as many over random shapes, and written-out ones with breaks anywhere: `nox -s fuzz -- --seed 7 --examples 500`."""
     install_packages(session, torch=TORCH if session.python == "3.11" else TORCH_312)
     session.install(*TEST_TOOLS)
     asked = dict(zip(session.posargs[::2], session.posargs[1::2], strict=True))
