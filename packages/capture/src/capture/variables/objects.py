@@ -160,6 +160,10 @@ def _discard_attribute(target: object, name: str) -> None:
         object.__delattr__(target, name)
 
 
+def _put_in_dictionary(target: Any, name: str, value: Any) -> None:
+    object.__getattribute__(target, "__dict__")[name] = value
+
+
 class Object(Instance):
     """An instance, whose behaviour its class says."""
 
@@ -463,7 +467,8 @@ class Object(Instance):
             fill_payload(e, self.payload, name)
         for attribute, content in self.attrs.items():
             if content is not None:
-                e.emit(build.push_callable(build.load_const(object.__setattr__)), build.load_fast(name))
+                setter = self._setter(e.m, attribute)
+                e.emit(build.push_callable(build.load_const(setter)), build.load_fast(name))
                 e.emit(build.load_const(attribute))
                 e.load(content)
                 e.emit(build.call(3), build.pop())
@@ -480,17 +485,16 @@ class Object(Instance):
 
     def replay(self, e: Emitter) -> None:
         for name, value in self.attrs.items():
-            raw, _ = class_lookup(e.m, self.cls, name)
             if value is None or name in self.regained:
                 e.call_discarding(_discard_attribute, [self, Constant(name)])
-            if value is None:
-                continue
-            if is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
-                e.load(value)
-                e.load(self)
-                e.emit(build.load_attr("__dict__"), build.load_const(name), build.store_subscr())
-            else:
-                e.call_discarding(object.__setattr__, [self, Constant(name), value])
+            if value is not None:
+                e.call_discarding(self._setter(e.m, name), [self, Constant(name), value])
+
+    def _setter(self, m: Interpreter, name: str) -> Callable[[Any, str, Any], None]:
+        """What puts an attribute where the object keeps it, which a data descriptor of its class has no say in."""
+        raw, _ = class_lookup(m, self.cls, name)
+        hidden = raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType)
+        return _put_in_dictionary if hidden else object.__setattr__
 
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} object>"

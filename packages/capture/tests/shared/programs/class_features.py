@@ -617,3 +617,21 @@ def class_methods_in_c_of_a_class_that_the_frame_makes_break(x):
 
     made = Hexed.fromhex("1a2b")
     return bytes(made), made.foo, dict(Counts.fromkeys("ab", 1)), x + 1
+
+
+class _Hidden:
+    @property
+    def shown(self):
+        return self.__dict__["shown"] * 2
+
+    @shown.setter
+    def shown(self, value):
+        self.__dict__["shown"] = value + 1
+
+
+@program
+def break_with_what_lies_under_a_data_descriptor(x):
+    d, h = Described(), _Hidden()
+    d.only, h.shown = x, 3
+    x.sum() > -1e9 and None
+    return d.only[0], d.only[1], h.shown, vars(h)
