@@ -122,7 +122,7 @@ class GraphBuilder:
         # The graph's own name for it is legal and its alone; the target becomes an argument's name.
         if node.target != node.name:
             node.target = node.name
-        node.meta = {"val": fake, "source": line, "version": _version(fake), "layout": _layout(fake)}
+        node.meta.update(val=fake, source=line, version=_version(fake), layout=_layout(fake))
         self.sources.append(source)
         self.inputs.append(fake)
         self.placeholders.append(node)

@@ -282,7 +282,7 @@ class GraphRecorder:
         node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
-            node.meta |= {"lasts": self.fake_mode.lasting != lasting, "draws": self.fake_mode.draws != draws}
+            node.meta.update(lasts=self.fake_mode.lasting != lasting, draws=self.fake_mode.draws != draws)
         if self.fake_mode.risks != risks:
             node.meta["risk"] = self._errors.handled is not None or may_be_handled(
                 self._state.frames, anything=is_programs_own(_function(op, target, fake_args))
