@@ -123,7 +123,7 @@ class LanguageOperators:
         if isinstance(real, NamedTuple) and class_lookup(m, real.cls, f"__{how}__")[1] is not object:
             return real.method(m, f"__{how}__", [], {})
         try:
-            plain = real.as_python(m)
+            plain = real.bare(m) if isinstance(real, EnumMember) else real.as_python(m)
         except NotConstant:
             plain = real
         if plain is real:

@@ -91,7 +91,7 @@ class SideEffects:
 
     def has_changed(self, variable: Variable) -> bool:
         """Whether a change of it was noted."""
-        return id(variable) in self.changed
+        return id(variable) in self.changed or id(variable) in self.changed_at  # before what is noted apart
 
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""
