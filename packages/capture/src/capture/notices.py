@@ -10,6 +10,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 
 _log = logging.getLogger("capture")
 
@@ -38,7 +39,20 @@ def warnings_kept_from_raising() -> Iterator[None]:
     if len(meant) == len(raising):
         yield
         return
-    with warnings.catch_warnings():
-        warnings.filters = meant
-        warnings.simplefilter("ignore", append=True)
-        yield
+    _set_aside.append(warnings.filters)
+    try:
+        with warnings.catch_warnings():
+            warnings.filters = meant
+            warnings.simplefilter("ignore", append=True)
+            yield
+    finally:
+        _set_aside.pop()
+
+
+#: The filters that are not in force meanwhile.
+_set_aside: list[Any] = []
+
+
+def filters_of_program() -> Any:
+    """The filters of warnings as the program has them."""
+    return _set_aside[0] if _set_aside else warnings.filters

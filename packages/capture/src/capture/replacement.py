@@ -89,7 +89,7 @@ class Replacement:
             m.recorder.graph.call("call_function", function, args, {}, self._attempt.line).meta["val"] = None
         effects = Replay(m.effects, m.globals, self._code.co_cellvars)
         for step, gone in m.effects.let_go():
-            if acts_as_it_dies(gone):  # between what the program does before and after
+            if acts_as_it_dies(m, gone):  # between what the program does before and after
                 words = f"letting go of a {type(gone).__name__}, which does something when it dies"
                 raise Stopped(step, words, self._attempt.line)
         e = Emitter(m, self._code.co_cellvars, names_beside(self._code))

@@ -120,6 +120,12 @@ def is_library_line(filename: str) -> bool:
     )
 
 
+@functools.cache
+def is_programs(filename: str) -> bool:
+    """Whether code is the program's own: neither of what this project never captures nor of anything installed."""
+    return not is_infrastructure(filename) and _package_of_file(os.path.realpath(filename)) is None
+
+
 def module_of(function: types.FunctionType) -> str:
     """The module that a function's code was written in; "" where that is not sure.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import types
+import typing
 
 import torch
 import torch.nn.functional as F
@@ -298,3 +300,19 @@ def key_of_dict(call):
         call(f, vector(), act)
     weights[F.relu] = 5.0
     call(f, vector(), F.relu)
+
+
+MEANT = int
+
+
+def annotated(a: MEANT, b: list[int] | None = None):
+    return a
+
+
+@program
+def annotations_that_are_texts(call):
+    def f(x):
+        return x * (2 if typing.get_type_hints(annotated)["a"] is int else 3)
+
+    for meant in (float, int, str):
+        call.across(changed(sys.modules[__name__], "MEANT", meant), f, vector())

@@ -212,3 +212,39 @@ def hash_and_equality(call):
     call(f, vector(), first, weakref.ref(one))
     del one
     call(f, vector(), first, second)
+
+
+@program
+def container_that_loses_an_element(call):
+    class Held:
+        pass
+
+    kept, by_name, known = [], weakref.WeakValueDictionary(), weakref.WeakSet()
+
+    def f(x):
+        before = len(by_name), len(known)
+        kept.clear()
+        return x + 1, before, len(by_name), len(known)
+
+    for _ in range(3):
+        kept.append(Held())
+        by_name["a"] = kept[0]
+        known.add(kept[0])
+        call(f, vector())
+
+
+@program
+def reference_that_calls(call):
+    class Held:
+        pass
+
+    kept, seen, listening = [], [], []
+
+    def f(x):
+        kept.clear()
+        return x + 1, list(seen)
+
+    for _ in range(3):
+        kept.append(Held())
+        listening[:] = [weakref.ref(kept[0], lambda reference: seen.append("gone"))]
+        call(f, vector())

@@ -236,7 +236,7 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     if compared is not None:
         return compared
     try:
-        a, b = left.as_python(m), right.as_python(m)
+        a, b = (v.bare(m) if isinstance(v, EnumMember) else v.as_python(m) for v in (left, right))
     except NotConstant:
         if symbol in ("==", "!="):
             return Constant(_plainly_equal(m, left, right) == (symbol == "=="))

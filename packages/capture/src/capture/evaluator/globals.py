@@ -5,6 +5,7 @@ In: names and the dictionaries that hold them. Out: variables, guards, and ``wri
 
 from __future__ import annotations
 
+import builtins
 import sys
 from typing import Any
 
@@ -89,6 +90,11 @@ class ProgramGlobals:
 
     def imported(self, name: str) -> Variable:
         """A module that is imported already."""
+        modules = self._builder.met(sys.modules)
+        if modules is not None and self._effects.has_changed(modules):
+            raise Unsupported("an import where the program has changed what is imported")
+        if (id(vars(builtins)), "__import__") in self.written:
+            raise Unsupported("an import where the program has changed how that is done")
         return self._builder.wrap(sys.modules[name], ModuleGlobal("sys.modules", name, sys.modules))
 
     def write(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:

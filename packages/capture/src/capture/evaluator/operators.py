@@ -124,7 +124,11 @@ class LanguageOperators:
         if isinstance(real, NamedTuple) and class_lookup(m, real.cls, f"__{how}__")[1] is not object:
             return real.method(m, f"__{how}__", [], {})
         try:
-            plain = real if isinstance(real, Set) else real.as_python(m)
+            plain = real
+            if isinstance(real, EnumMember):
+                plain = real.bare(m)
+            elif not isinstance(real, Set):
+                plain = real.as_python(m)
         except NotConstant:
             plain = real
         if plain is real:

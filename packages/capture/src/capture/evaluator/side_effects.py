@@ -95,7 +95,8 @@ class SideEffects:
 
     def has_changed(self, variable: Variable) -> bool:
         """Whether a change of it was noted."""
-        return address(variable) in self.changed
+        place = address(variable)
+        return place in self.changed or place in self.changed_at  # before what is noted apart
 
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""

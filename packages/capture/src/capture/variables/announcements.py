@@ -13,14 +13,18 @@ import re
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
-from capture.trace_rules import is_infrastructure
+from capture.guards import GuardKind
+from capture.notices import filters_of_program
+from capture.trace_rules import is_infrastructure, is_programs
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
+from .lookups import check_as_found
 from .objects import Object
 
 
@@ -86,9 +90,11 @@ def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return Constant(None)
         raise Unsupported("a warning where the program has changed what is done with them")
     if level > len(frames):  # of a caller of the frame
+        _check_not_raised(m, (message, category))
         return _later(m, functools.partial(warnings.warn, message, category, level - len(frames) + 1))
     frame = frames[-max(1, level)]
     place = (message, category, frame.code.co_filename, frame.op.line, frame.globals.get("__name__", "<sys>"))
+    _check_not_raised(m, (message, category, place[4], place[3]))
     return _later(m, functools.partial(_warn_at, frame.globals, place))
 
 
@@ -106,6 +112,23 @@ def _warn_at(namespace: dict[str, Any], place: tuple[Any, ...]) -> None:
     message, category, file, line, module = place
     registry = namespace.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, file, line, module, registry)
+
+
+def _check_not_raised(m: Interpreter, warning: tuple[Any, ...]) -> None:
+    """One that filters make an exception is raised where the program is, which may handle it."""
+    raised = functools.partial(_is_raised, *warning)
+    if raised():
+        raise Unsupported("a warning that is raised as an exception")
+    m.guards.add(None, GuardKind.ANSWER, (raised, (), False))
+
+
+def _is_raised(message: str, category: type[Warning], module: str | None = None, line: int = 0) -> bool:
+    """Whether the filters that are in force make an exception of a warning; of one whose place is not known, whether they may."""
+    for action, text, cls, of, at in filters_of_program():
+        here = module is None or (_fits(of, module) and at in (0, line))
+        if issubclass(category, cls) and _fits(text, message) and here and (module or action == "error"):
+            return action == "error"
+    return warnings.defaultaction == "error"  # type: ignore[attr-defined]
 
 
 def _is_ignored(m: Interpreter, message: str, category: type[Warning], frame: Any) -> bool:
@@ -135,6 +158,9 @@ def _log(m: Interpreter, logger: Variable, level: int, args: Args, kwargs: Kwarg
         raise Unsupported("logging by a logger that is not known")
     if not _is_enabled(m, logger, real, level):
         return Constant(None)
+    if _runs_programs_code(real):
+        raise Unsupported("logging that the program handles in its own way")
+    m.guards.predicate(logger, lambda value: not _runs_programs_code(value), "{} logs to nothing of the program's")
     named = dict(zip(kwargs, _known(m, list(kwargs.values()), "logging"), strict=True))
     back = named.pop("stacklevel", 1)
     extra = named.pop("extra", None)
@@ -150,8 +176,43 @@ def _log(m: Interpreter, logger: Variable, level: int, args: Args, kwargs: Kwarg
     return _later(m, functools.partial(_handle, real, record))
 
 
+def _with_parents(logger: logging.Logger) -> Iterator[logging.Logger]:
+    each: logging.Logger | None = logger
+    while each is not None:
+        yield each
+        each = each.parent
+
+
+def _runs_programs_code(logger: logging.Logger) -> bool:
+    """Whether the program's own code handles what is logged: the frame may have to do with what that does, and that with what the frame did."""
+    for each in _with_parents(logger):
+        asked: list[Any] = [*each.handlers, *each.filters]
+        for handler in each.handlers:
+            asked += [*handler.filters, handler.formatter, getattr(handler, "stream", None)]
+        if any(map(_is_written_by_program, asked)):
+            return True
+        if not each.propagate:
+            break
+    return False
+
+
+def _is_written_by_program(value: Any) -> bool:
+    """Whether it is a function of the program's, or an object with methods of the program's, past what is installed."""
+    if isinstance(value, types.FunctionType):
+        return is_programs(value.__code__.co_filename)
+    return any(
+        isinstance(method, types.FunctionType) and is_programs(method.__code__.co_filename)
+        for base in type(value).__mro__
+        if base.__module__ != logging.__name__
+        for method in vars(base).values()
+    )
+
+
 def _is_enabled(m: Interpreter, logger: Variable, real: logging.Logger, level: int) -> bool:
     """Whether it makes records of a level; guarded."""
+    check_as_found(m, real._cache, real.manager)  # type: ignore[attr-defined]
+    for each in _with_parents(real):
+        check_as_found(m, each, each.handlers, each.filters, *each.handlers)
     enabled = real.isEnabledFor(level)
     words = f"{{}} {'logs' if enabled else 'is silent for'} {logging.getLevelName(level).lower()}"
     if logger.source is not None:

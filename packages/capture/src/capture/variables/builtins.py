@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.trace_rules import module_of
+from capture.trace_rules import is_infrastructure, module_of
 from symshapes import number_function
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
@@ -149,6 +149,10 @@ def _claims_to_be(m: Interpreter, value: Variable, cls: type) -> bool:
 def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:
     """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
     m.classes.note_order(own)
+    hook = class_lookup(m, cls, "__subclasshook__")[0]
+    asked = getattr(hook, "__func__", None)
+    if isinstance(asked, types.FunctionType) and not is_infrastructure(asked.__code__.co_filename):
+        raise Unsupported(f"a __subclasshook__ of the program's, of {cls.__name__}")
     answer = issubclass(own, cls)
     if not answer:
         m.classes.note_unregistered(own, cls)

@@ -12,6 +12,7 @@ import torch
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
+from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
@@ -22,7 +23,7 @@ from .functions import Method
 from .handlers import checked_arguments, handler_of
 from .iterators import SequenceIterator
 from .lifetimes import require_from_outside
-from .lookups import MISSING, class_lookup, has_entry, is_data_descriptor, shown_type
+from .lookups import MISSING, check_as_found, class_lookup, has_entry, is_data_descriptor, is_of_program, shown_type
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads
@@ -188,15 +189,29 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller
     cls = cls_var.value
     meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
-        if issubclass(cls, enum.Enum):
+        if issubclass(cls, enum.Enum) and module_of(meta_call) == enum.__name__:
             if not cls._member_map_:
                 raise Unsupported(f"a class that {cls.__name__} makes")
+            check_as_found(m, cls._member_map_, cls._value2member_map_)
+            given = args[0].realize(m) if len(args) == 1 and not kwargs else None
+            if isinstance(given, Known) and type(given.value) is cls:
+                return given
+            if not _is_value(m, cls, args) and is_of_program(getattr(cls._missing_, "__func__", None)):
+                raise Unsupported(f"a value that {cls.__name__} does not have, of which the program says what it is")
             named = {name: m.builder.to_python(value) for name, value in kwargs.items()}
             return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args], named))
         return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
     if meta_call is dict:  # of a TypedDict
         return m.calls.call(m.builder.known(dict), args, kwargs)
     return instantiate(m, cls_var, args, kwargs, caller)
+
+
+def _is_value(m: Interpreter, cls: type[enum.Enum], args: Args) -> bool:
+    """Whether a call's only argument is a member's value."""
+    try:
+        return len(args) == 1 and m.builder.to_python(args[0]) in cls._value2member_map_
+    except TypeError:  # it has no hash
+        return False
 
 
 def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:

@@ -19,7 +19,7 @@ from .copied_tensors import deep_copy_of_tensor
 from .functions import Function
 from .handlers import handles
 from .instances import InstanceDict
-from .lookups import C_METHODS, MISSING, class_lookup, made_by_object
+from .lookups import C_METHODS, MISSING, check_as_found, class_lookup, made_by_object
 from .mappings import Dict
 from .objects import Object
 from .sequences import InputList, List, Tuple
@@ -177,6 +177,7 @@ _RULES = (
 def _state(m: Interpreter, value: Object) -> dict[str, Variable]:
     """What ``object.__reduce_ex__`` has for a state; raises ``Unsupported`` where something else was said of how it is copied."""
     cls = value.cls
+    check_as_found(m, copyreg.dispatch_table)
     by_rule = cls in copyreg.dispatch_table
     if not by_rule:
         m.guards.add(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)

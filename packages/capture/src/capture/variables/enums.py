@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import enum
 import types
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
-from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
 from .constants import BoundBuiltin, Constant, Known
-from .lookups import MISSING, check_own_class, class_lookup, shown_type
+from .lookups import MISSING, check_own_class, class_lookup, is_of_program, shown_type, tells_in_its_own_way
 from .objects import descriptor_get
+from .own_keys import own_key
 from .plain_values import Plain
+
+#: Of a member that is a number or a text, which.
+_EXACT: dict[type, Callable[[Any], Any]] = {int: int.__pos__, float: float.__pos__, str: str.__str__}
 
 
 class EnumMember(Known):
     """A member of an enumeration: immutable, compared by identity or as its mixed-in type does."""
 
     def as_python(self, m: Interpreter) -> Any:
+        if tells_in_its_own_way(type(self.value)):
+            raise NotConstant(self)  # what is computed for real would call the program's methods
+        return self.bare(m)
+
+    def bare(self, m: Interpreter) -> Any:
+        """The member, for what asks none of the program's methods."""
         for name in ("_name_", "_value_"):  # what it is computed with
             if name not in vars(self.value):
                 raise Unsupported(f"a member of an enumeration that lost its {name}")
@@ -41,6 +51,9 @@ class EnumMember(Known):
         raw, owner = class_lookup(m, type(self.value), name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, type(self.value), name)
+        if isinstance(raw, types.DynamicClassAttribute) and is_of_program(raw.fget):
+            m.guards.add(Attr(Const(raw, name), "fget", via_dict=True), GuardKind.ID, raw.fget)
+            return m.calls.call(m.builder.class_attribute(raw.fget), [self], {})
         if raw is MISSING and name not in vars(self.value):
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         found = m.builder.fold(getattr, [self.value, name])
@@ -61,9 +74,29 @@ class EnumMember(Known):
     def special(self, m: Interpreter, name: str) -> Variable | None:
         """A special method where the program defines it, bound; ``enum``'s own read nothing but what the member is made of."""
         raw, _ = class_lookup(m, type(self.value), name)
-        if not isinstance(raw, types.FunctionType) or module_of(raw) == enum.__name__:
+        if not is_of_program(raw):
             return None
         return self.attribute(m, name)
+
+    def truth(self, m: Interpreter) -> bool:
+        for name, kind in (("__bool__", bool), ("__len__", int)):
+            own = self.special(m, name)
+            if own is not None:
+                return m.operators.truth(m.operators.answer(m.calls.call(own, [], {}), kind, name))
+            if class_lookup(m, type(self.value), name)[0] is not MISSING:
+                break
+        return super().truth(m)
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        own = self.special(m, "__hash__")
+        return super().hash_key(m) if own is None else own_key(m, self, own)
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        for cls, exact in _EXACT.items():  # of which operations take the number, or the text, alone
+            if isinstance(self.value, cls):
+                plain = exact(self.value)
+                return plain, plain
+        return super().as_argument(m)
 
     def length(self, m: Interpreter) -> Variable:
         if isinstance(self.value, enum.Flag) and self.special(m, "__len__") is None:

@@ -20,6 +20,7 @@ from .binding import raise_wrong_arguments
 from .building import builds, known_part, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
+from .lookups import check_as_found
 from .placeholders import Lazy
 from .reconstruction import Emitter
 
@@ -159,6 +160,7 @@ class Function(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.real is None or self.attrs:
             raise NotConstant(self)
+        check_as_found(m, self.real.__dict__, self.real.__kwdefaults__, self.real.__annotations__)
         m.guards.note_identity(self, self.real)
         return self.real
 
@@ -221,6 +223,7 @@ class Function(Variable):
         if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
             value = m.builder.fold(getattr, [real, name])
             return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
+        check_as_found(m, real.__dict__)
         if name in real.__dict__:
             return m.builder.wrap(real.__dict__[name], Attr(base, name, via_dict=True))
         m.guards.add(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
@@ -277,6 +280,8 @@ class Function(Variable):
             bound[code.co_varnames[at]] = m.builder.new_dict(dict(rest))
         if len(bound) < count + only:
             m.guards.note_defaults(self)
+            if only and self.real is not None:
+                check_as_found(m, self.real.__kwdefaults__)
         first_default = count - len(self.defaults)
         for i, name in enumerate(names):
             if name not in bound:

@@ -8,6 +8,7 @@ import inspect
 import logging
 import posixpath
 import re
+import sys
 import textwrap
 import types
 import typing
@@ -23,7 +24,7 @@ from .caches import Cached
 from .constants import Constant, Known
 from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, check_as_found, class_lookup
 from .mappings import Dict
 from .objects import Object
 from .partials import Partial
@@ -119,20 +120,30 @@ def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(inspect.signature)
 def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Of a real function, or of one bound to an object: what the object is does not matter."""
+    if kwargs or len(args) > 1:
+        raise Unsupported("inspect.signature in ways of the program's own")
     value = args[0].realize(m)
     if isinstance(value, Method) and isinstance(value.function, Function) and value.function.real is not None:
-        m.guards.note_signature(value.function)
+        _note_signature(m, value.function)
         bound = types.MethodType(value.function.real, object())
         return m.builder.computed(m.builder.fold(inspect.signature, [bound]))
     if isinstance(value, Function):
         if value.real is None:
             return _signature_of_made(m, value)
-        m.guards.note_signature(value)
+        _note_signature(m, value)
     if m.builder.is_constant(value):
         return m.builder.computed(m.builder.fold(inspect.signature, [m.builder.to_python(value)]))
     if isinstance(value, Object) and value.source is not None:
         return _signature(m, [_plain_call(m, value)], {})
     raise Unsupported(f"signature of {value!r}")
+
+
+def _note_signature(m: Interpreter, function: Function) -> None:
+    real: Any = function.real
+    while isinstance(real, types.FunctionType):
+        check_as_found(m, real.__dict__, real.__kwdefaults__, real.__annotations__)
+        real = real.__dict__.get("__wrapped__")
+    m.guards.note_signature(function)
 
 
 def _signature_of_made(m: Interpreter, value: Function) -> Variable:
@@ -165,10 +176,16 @@ def _of_function(function: Any) -> None:
         value = args[0].realize(m) if args else None
         if any(isinstance(a.realize(m), Function | Method) for a in (*args[1:], *kwargs.values())):
             raise Unsupported(f"{label(function)} with a function to call")
+        if isinstance(value, Method):
+            value = value.function
         if isinstance(value, Function) and value.real is not None:
-            m.guards.note_signature(value)
+            _note_signature(m, value)
         elif isinstance(value, Known) and isinstance(value.value, type):
             _note_annotations(m, value.value)
+        elif isinstance(value, Known):
+            raise Unsupported(f"{label(function)} of {value!r}")
+        if function is typing.get_type_hints:
+            _note_texts(m, value, in_own_way=len(args) > 1 or bool(kwargs.keys() - {"include_extras"}))
         return fold(m, args, kwargs)
 
 
@@ -176,10 +193,55 @@ for _reader in (inspect.getfullargspec, inspect.unwrap, typing.get_type_hints):
     _of_function(_reader)
 
 
+def _note_texts(m: Interpreter, value: Variable | None, in_own_way: bool) -> None:
+    """Annotations that are texts mean what the names in them do, where the function or the class was written: these stay what they are."""
+    if isinstance(value, Function) and value.real is not None:
+        origin: Any = value.real
+        while "__wrapped__" in getattr(origin, "__dict__", ()):
+            origin = origin.__wrapped__
+        places: list[tuple[Any, dict[str, Any], Any]] = [(value.real, getattr(origin, "__globals__", {}), ())]
+    elif isinstance(value, Known):
+        places = [(base, vars(sys.modules.get(base.__module__, types)), vars(base)) for base in value.value.__mro__]
+    else:
+        return
+    for holder, namespace, hidden in places:
+        for annotation in inspect.get_annotations(holder).values():
+            meant = annotation
+            if isinstance(annotation, str):
+                meant = None if in_own_way else _meaning(m, annotation, namespace, hidden)
+                if meant is None:
+                    raise Unsupported("an annotation that is a text")
+            if _holds_text(meant):
+                raise Unsupported("an annotation that holds a text")
+
+
+def _meaning(m: Interpreter, text: str, namespace: dict[str, Any], hidden: Any) -> Any:
+    """What an annotation that is a text means, if that is the same for the program as it is now; its names are read as the program reads them."""
+    try:
+        code = compile(text, "<annotation>", "eval")
+        if any(name in hidden for name in code.co_names):
+            return None
+        meant = eval(code, namespace)
+        found = m.calls.call(m.builder.computed(types.FunctionType(code, namespace)), [], {})
+        return meant if m.builder.to_python(found) == meant else None
+    except (SyntaxError, NameError, AttributeError, TypeError, NotConstant, SymbolicRaise):
+        return None
+
+
+def _holds_text(annotation: Any) -> bool:
+    parts = getattr(annotation, "__args__", None) or ()
+    return isinstance(annotation, str | typing.ForwardRef) or (
+        isinstance(parts, tuple)
+        and typing.get_origin(annotation) is not typing.Literal
+        and any(map(_holds_text, parts))
+    )
+
+
 def _note_annotations(m: Interpreter, cls: type) -> None:
     """The annotations of a class and its bases stay what they are."""
     for base in cls.__mro__:
         if "__annotations__" in vars(base):
+            check_as_found(m, vars(base)["__annotations__"])
             found = m.builder.known(base).realize(m).attribute(m, "__annotations__").realize(m)
             for _, value in found.whole(m).values() if isinstance(found, Dict) else ():
                 value.realize(m)

@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from capture.errors import SkipFrame, Unsupported
-from capture.trace_rules import is_torchs
+from capture.trace_rules import is_infrastructure, is_torchs
 from symshapes import is_own_file
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -28,16 +28,31 @@ def require_from_outside(m: Interpreter, referent: Variable) -> None:
         raise SkipFrame("it makes a weak reference to an object of its own")
 
 
-def acts_as_it_dies(value: Any) -> bool:
-    """Whether an object's end is seen: its class has a finalizer, or the program has one for it; or it keeps another from changing."""
+def acts_as_it_dies(m: Interpreter, value: Any) -> bool:
+    """Whether an object's end is seen: its class has a finalizer, or the program has one for it, or it then leaves a container that was
+    looked at; or it keeps another from changing."""
     if isinstance(value, types.GeneratorType):
         return inspect.getgeneratorstate(value) == inspect.GEN_SUSPENDED
     if isinstance(value, memoryview):
         return True
     callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
     return hasattr(type(value), "__del__") or any(
-        isinstance(each, weakref.finalize) and _is_programs(each) for each in callbacks
+        _is_programs(each) if isinstance(each, weakref.finalize) else _is_noticed(m, each) for each in callbacks
     )
+
+
+def _is_noticed(m: Interpreter, callback: Any) -> bool:
+    """Whether what a weak reference calls is the program's, or changes what the frame has looked at."""
+    code = getattr(callback, "__code__", None)
+    if code is None:  # none, or a method written in C
+        return m.builder.met(getattr(callback, "__self__", None)) is not None
+    if is_own_file(code.co_filename) or is_torchs(code.co_filename):
+        return False
+    if not is_infrastructure(code.co_filename):
+        return True
+    # A container of weak references: what is called for its elements refers to it weakly.
+    held = (each() for each in callback.__defaults__ or () if isinstance(each, weakref.ref))
+    return any(m.builder.met(each) is not None for each in held)
 
 
 def _is_programs(finalizer: weakref.finalize[Any, Any]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import types
 from typing import Any
 
 from capture.errors import Unsupported
+from capture.trace_rules import is_infrastructure
 
 from .base import Interpreter, Variable
 
@@ -26,6 +28,33 @@ _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 #: Types of most of what stands in classes, that cannot change and have neither `__set__` nor `__delete__`.
 _NO_DATA_DESCRIPTORS = frozenset({types.FunctionType, classmethod, staticmethod, type(None), bool, int, str})
+
+
+def is_of_program(method: Any) -> bool:
+    """Whether what is found in an enumeration is a method that the program wrote."""
+    return isinstance(method, types.FunctionType) and not is_infrastructure(method.__code__.co_filename)
+
+
+#: What is not asked of a member when something is computed with it.
+_OF_MAKING = frozenset({"__new__", "__init__", "__init_subclass__", "__set_name__", "__class_getitem__", "__call__"})
+
+
+def tells_in_its_own_way(cls: type[enum.Enum]) -> bool:
+    """Whether an enumeration has special methods of the program's, that whatever is computed with its members may call."""
+    return any(
+        name.startswith("__") and name not in _OF_MAKING and is_of_program(method)
+        for base in cls.__mro__
+        if issubclass(base, enum.Enum)
+        for name, method in vars(base).items()
+    )
+
+
+def check_as_found(m: Interpreter, *reals: Any) -> None:
+    """Raise ``Unsupported`` where the frame has changed one of these: what asks the real object then would learn of it as it was before."""
+    for real in reals:
+        met = m.builder.met(real)
+        if met is not None and m.effects.has_changed(met):
+            raise Unsupported(f"what asks a {type(real).__name__} that the program has changed")
 
 
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:

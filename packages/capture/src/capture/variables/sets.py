@@ -18,7 +18,7 @@ from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
 from .handlers import handles
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
-from .lookups import shown_type
+from .lookups import shown_type, tells_in_its_own_way
 from .operations import COMPARE
 from .own_keys import check_kept
 from .placeholders import resolved
@@ -411,6 +411,8 @@ def sought(m: Interpreter, value: Variable) -> Hashable:
 def hashes_as_itself(value: Variable) -> bool:
     """Whether the key that stands for a value has the value's own hash, in this process."""
     if isinstance(value, Constant | Known):
+        if isinstance(value.value, enum.Enum):
+            return not tells_in_its_own_way(type(value.value))
         return type(value.value) is not types.CodeType
     if isinstance(value, Range):
         return True
