@@ -32,7 +32,10 @@ from .resume import (
 )
 from .tracebacks import note_replacement
 
-_NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+_NO_FALL_THROUGH_STUB = frozenset(
+    {"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"}
+    | {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
+)
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,11 @@ def _broken(
     jumped: list[Instruction] = []
 
     def make(target: int, jump: bool) -> list[Instruction]:
-        stack = stack_after(plain, frame.index, list(frame.stack), jump)
+        stack, bound = _after(frame, plain, jump)
         if not jump and plain[target].opname == "POP_TOP" and stack[-1]:
             # Gone before what comes next, and not held by a frame that goes on.
-            return [*build.pop(), *_continued(frame, target + 1, stack[:-1], broken)]
-        return _continued(frame, target, stack, broken)
+            return [*build.pop(), *_continued(frame, target + 1, stack[:-1], bound, broken)]
+        return _continued(frame, target, stack, bound, broken)
 
     if broken.opname not in _NO_FALL_THROUGH_STUB:
         follow = make(end + 1, False)
@@ -119,7 +122,7 @@ def _awaiting(
     """The rest of what the step called is called, as the frame's own variable has it, in the step's place."""
     called, end = group[-1], frame.index + len(group) - 1
     stack = list(frame.stack) if frame.drops else [*frame.stack, True]
-    follow = _continued(frame, end + 1, stack, called)
+    follow = _continued(frame, end + 1, stack, frame.bound, called)
     generated = names_beside(frame.code)
     call = _call_inner(generated)
     if frame.drops:
@@ -188,11 +191,23 @@ def check_bound(cell: CellType, name: str) -> None:
         raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
 
 
-def _continued(frame: Interrupted, target: int, stack: list[bool], like: Instruction) -> list[Instruction]:
+def _after(frame: Interrupted, instructions: list[Instruction], jump: bool) -> tuple[list[bool], frozenset[str]]:
+    """The stack after the broken step, and the locals that are bound then."""
+    op, before = instructions[group_end(instructions, frame.index)], list(frame.stack)
+    if op.opname == "LOAD_FAST_AND_CLEAR":
+        return [*before, op.argval in frame.bound], frame.bound - {op.argval}
+    stack = stack_after(instructions, frame.index, before, jump)
+    if op.opname == "STORE_FAST" and before[-1]:
+        return stack, frame.bound | {op.argval}
+    unbinds = op.opname in ("STORE_FAST", "DELETE_FAST")
+    return stack, frame.bound - {op.argval} if unbinds else frame.bound
+
+
+def _continued(
+    frame: Interrupted, target: int, stack: list[bool], bound: frozenset[str], like: Instruction
+) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
-    op = decode(code)[frame.index]  # of those that a step is one of
-    bound = frame.bound - {op.argval} if op.opname == "DELETE_FAST" else frame.bound
     then = continuation(code, target, stack, bound, frame.kept)
     origin = origin_of(code)
     original = code if origin is None else origin.code

@@ -31,6 +31,7 @@ _PUSHES: dict[str, int] = {
             "DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST", "LIST_EXTEND",
             "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "LIST_APPEND", "SET_ADD", "MAP_ADD", "POP_TOP",
             "RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "IMPORT_STAR",
+            "END_FOR", "POP_EXCEPT", "NOP", "RESUME", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT",
         ),
         0,
     ),
@@ -101,6 +102,14 @@ def stack_after(instructions: list[Instruction], index: int, before: list[bool],
     end = group_end(instructions, index)
     instruction = instructions[end]
     name = instruction.opname
+    if name == "PUSH_NULL":
+        return [*before, False]
+    if name == "COPY":
+        return [*before, before[-(instruction.arg or 0)]]
+    if name == "SWAP":
+        place, after = -(instruction.arg or 0), before[:]
+        after[place], after[-1] = after[-1], after[place]
+        return after
     pushes = _PUSHES.get(name, 1)
     if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
         arg = instruction.arg or 0

@@ -195,3 +195,22 @@ def _without_run(told: Any) -> Any:
     if isinstance(told, tuple | list):
         return [_without_run(each) for each in told if not (isinstance(each, tuple) and each[1:] == ("run",))]
     return told.tolist() if isinstance(told, torch.Tensor) else told
+
+
+def _steps_of_many_kinds(x: torch.Tensor, k: int) -> Any:
+    out = []
+    for i in range(k):
+        out.append(max(i, len(out) if i else 3))
+        x = x + (1 if out[-1] > 2 else 2)
+    squares = [i * k for i in range(3) if i != 1]
+    sums = {i: i + k for i in squares}
+    *rest, last = sorted(squares)
+    return x, sums, rest, last, out, f"{k!r}", out[0] < 5 <= 7
+
+
+@pytest.mark.parametrize("limit", [20, 36, 56])
+def test_a_break_at_any_step(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "max_instructions", limit)
+    compiled, x = capture.compile(_steps_of_many_kinds), torch.ones(2)
+    for _ in range(2):
+        assert str(compiled(x, 2)) == str(_steps_of_many_kinds(x, 2))
