@@ -70,6 +70,10 @@ class ProgramGlobals:
     def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
         self._check(namespace)
+        self._check(builtins)
+        written = self.written.get((id(builtins), name))
+        if written is not None:
+            raise Unsupported(f"the built-in {name!r}, which the program has replaced")
         key = (id(namespace), name)
         found = self._found.get(key)
         if found is None:
