@@ -71,6 +71,10 @@ class ProgramGlobals:
     def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
         self._check(namespace)
+        self._check(builtins)
+        written = self.written.get((address(builtins), name))
+        if written is not None:
+            raise Unsupported(f"the built-in {name!r}, which the program has replaced")
         key = (address(namespace), name)
         found = self._found.get(key)
         if found is None:

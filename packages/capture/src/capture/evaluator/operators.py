@@ -115,6 +115,10 @@ class LanguageOperators:
             own = real.special(m, f"__{how}__")
             if own is not None:
                 return m.calls.call(own, [], {})
+        if isinstance(real, Class) and type(real.value) is not type:
+            told = real.special(m, f"__{how}__") or real.special(m, "__repr__")
+            if told is not None:
+                return self.answer(m.calls.call(told, [], {}), str, f"__{how}__")
         if isinstance(real, Class) and real.made_here:
             kinds = {class_lookup(m, type(real.value), name)[1] for name in ("__repr__", "__str__")}
             if kinds <= {type, object}:  # its name

@@ -258,7 +258,8 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     if isinstance(value, Symbolic | Tuple):
         value.settle(m, set())
-    if isinstance(value, Constant | Symbolic | Tuple) and m.builder.is_constant(value):
+    plain = isinstance(value, Constant | Symbolic) or (isinstance(value, Tuple) and hashes_as_itself(value))
+    if plain and m.builder.is_constant(value):
         return Constant(m.builder.fold(hash, [m.builder.to_python(value)]))
     if isinstance(value, Object) and class_lookup(m, value.cls, "__hash__")[0] is None:
         m.errors.throw(TypeError, f"unhashable type: {shown_type(value.cls)!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import types
 import weakref
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ import torch
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
-from capture.trace_rules import module_of
+from capture.trace_rules import is_programs, module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
@@ -27,6 +28,7 @@ from .lookups import MISSING, check_as_found, class_lookup, has_entry, is_data_d
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads
+from .own_keys import own_key
 from .payloads import PAYLOADS
 from .weak_references import own_reference
 
@@ -54,6 +56,10 @@ class Class(Known):
         if not isinstance(raw, types.FunctionType | classmethod | staticmethod) or owner is enum.EnumMeta:
             return None
         return descriptor_get(m, raw, owner, self, type(self.value), name)
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        own = None if type(self.value) is type else self.special(m, "__hash__")
+        return super().hash_key(m) if own is None else own_key(m, self, own)
 
     def truth(self, m: Interpreter) -> bool:
         for name, kind in (("__bool__", bool), ("__len__", int)):
@@ -331,6 +337,9 @@ class PyModule(Known):
         if not isinstance(own_name, str):
             raise Unsupported("a module without a name")
         m.guards.add(Attr(Const(self.value, own_name), "__dict__"), GuardKind.NO_KEY, name)
+        fallback = namespace.get("__getattr__")
+        if isinstance(fallback, types.FunctionType) and is_programs(fallback.__code__.co_filename):
+            return m.calls.call(m.globals.read(namespace, "__getattr__"), [Constant(name)], {})
         try:
             real = getattr(self.value, name)
         except AttributeError as error:

@@ -83,6 +83,11 @@ def _loses_a_sign(value: Any) -> bool:
     return type(value) is complex and "-0.0" in (repr(value.real), repr(value.imag))
 
 
+def _is_of_metaclass(value: Variable) -> bool:
+    """Whether it is a class whose metaclass may say what it is called."""
+    return isinstance(value, Known) and isinstance(value.value, type) and type(value.value) is not type
+
+
 class Constant(Real):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
@@ -136,7 +141,9 @@ class Constant(Real):
             raise Unsupported("str.join of values that are not constant") from None
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
-        if symbol != "%" or type(self.value) is not str or m.builder.is_constant(other):
+        if symbol != "%" or type(self.value) is not str:
+            return None
+        if m.builder.is_constant(other) and not any(map(_is_of_metaclass, (other, *other.contents(m)))):
             return None
         return Constant(m.operators.percent(self.value, other))
 

@@ -269,3 +269,54 @@ def members_that_are_texts(x):
         Mode.SUM == "sum",
         Mode.MEAN in ("mean",),
     )
+
+
+@program
+def built_in_replaced_breaks(x):
+    import builtins
+
+    before, builtins.bin = bin, lambda value: "replaced"
+    found = bin(1)
+    builtins.bin = before
+    return x + 1, found, bin(1)
+
+
+FALLING = types.ModuleType("falling")
+FALLING.__getattr__ = lambda name: (name, NUMBER)
+
+
+@program
+def module_that_falls_back(x):
+    global NUMBER
+    NUMBER = 7
+    found = FALLING.anything, getattr(FALLING, "other", None)
+    NUMBER = 1
+    return x + 1, found, FALLING.anything
+
+
+class Meta(type):
+    def __hash__(cls):
+        return NUMBER
+
+    def __eq__(cls, other):
+        return NUMBER == 7
+
+    def __repr__(cls):
+        return f"made at {NUMBER}"
+
+
+class First(metaclass=Meta):
+    pass
+
+
+class Second(metaclass=Meta):
+    pass
+
+
+@program
+def classes_that_tell_break(x):
+    global NUMBER
+    NUMBER = 7
+    found = {First: 1}.get(Second), Second in {First}, hash(First), str(First), f"{First}", repr(First), "%s" % First  # noqa: UP031
+    NUMBER = 1
+    return x + 1, found, {First: 1}.get(Second), str(First)
