@@ -141,6 +141,9 @@ class Replacement:
             e.changed = False
             for root in roots:
                 self._preload(e, root.exception if isinstance(root, HandlerState) else root)
+            for cell in e.cells:
+                if cell.content is not None and cell.name in self._code.co_cellvars:
+                    self._preload(e, cell.content)
             effects.emit(e)
             e.all_changed()
         for function, args in calls_between(self._attempt.before, after):

@@ -341,3 +341,26 @@ def mapping_pattern_with_a_key_twice(x):
                 return one
 
     return _outcome(go), x
+
+
+@program
+def break_with_a_cell_of_what_was_taken_out(x):
+    items = [x, x + 1]
+    x.sum() > -1e9 and None
+    last = items[-1]
+    del items[1:]
+    x.sum() > -1e9 and None
+    return [(lambda: last)() for _ in range(2)], items
+
+
+@program
+def break_before_a_closure_over_what_was_taken_out(x):
+    items = [x, x + 1]
+    x.sum() > -1e9 and None
+
+    def taken():
+        last = items[-1]
+        items.clear()
+        return lambda: last
+
+    return taken()(), items
