@@ -346,21 +346,8 @@ def mapping_pattern_with_a_key_twice(x):
 @program
 def break_with_a_cell_of_what_was_taken_out(x):
     items = [x, x + 1]
-    x.sum() > -1e9 and None
+    torch.ones(()) > 0 and None
     last = items[-1]
     del items[1:]
-    x.sum() > -1e9 and None
+    torch.ones(()) > 0 and None  # looks at nothing of it
     return [(lambda: last)() for _ in range(2)], items
-
-
-@program
-def break_before_a_closure_over_what_was_taken_out(x):
-    items = [x, x + 1]
-    x.sum() > -1e9 and None
-
-    def taken():
-        last = items[-1]
-        items.clear()
-        return lambda: last
-
-    return taken()(), items
