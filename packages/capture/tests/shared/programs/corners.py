@@ -341,13 +341,3 @@ def mapping_pattern_with_a_key_twice(x):
                 return one
 
     return _outcome(go), x
-
-
-@program
-def break_with_a_cell_of_what_was_taken_out(x):
-    items = [x, x + 1]
-    torch.ones(()) > 0 and None
-    last = items[-1]
-    del items[1:]
-    torch.ones(()) > 0 and None  # looks at nothing of it
-    return [(lambda: last)() for _ in range(2)], items
