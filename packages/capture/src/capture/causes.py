@@ -334,14 +334,14 @@ CAUSES: tuple[Cause, ...] = (
         "Where an object lies, and in which order a set gives its elements, differs from run to run.",
         "Use a list or a dictionary, and keys that are texts, numbers or classes.",
         "iteration over a set, whose order is not known",
-        r"^hash of|identity of|id\(\) of|a set of|order is not known|unordered|one object, which changes|views? of a dictionary",
+        r"^hash of|identity of|\bid\(\) |a set of|whose order |order is not known|unordered|one object, which changes|views? of a dictionary",
     ),
     Cause(
         "B411", "break", "Copies and signatures of objects with rules of their own",
         "`copy`, `deepcopy` and `inspect.signature` are followed for plain objects and functions.",
         "Copy outside of what is compiled.",
         "deep copy of <Object>",
-        r"\bcopy of|deepcopy|signature of|update_wrapper",
+        r"\bcopy of|deepcopy|signature |annotation that|update_wrapper",
     ),
     Cause(
         "B418", "break", "An object made whose class is written in C",
@@ -395,6 +395,13 @@ CAUSES: tuple[Cause, ...] = (
         "Draw the number outside of what is compiled, or with torch.",
         "branch on a random number",
         r"random number",
+    ),
+    Cause(
+        "B420", "break", "Asked where the program changed it before",
+        "What a frame changes outside of it is changed after its graph; what can only be asked of the real object would be answered as it was before.",
+        "Change it outside of what is compiled, or ask before.",
+        "what asks a function that the program has changed",
+        r"that the program has (changed|replaced)|where the program has changed|something else in the place of",
     ),
     Cause(
         "B414", "break", "Bytecode that is not evaluated",

@@ -19,6 +19,7 @@ from .handlers import handles
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
 from .lookups import shown_type, tells_in_its_own_way
+from .numbers import Symbolic
 from .operations import COMPARE
 from .own_keys import check_kept
 from .placeholders import resolved
@@ -416,7 +417,7 @@ def hashes_as_itself(value: Variable) -> bool:
         if isinstance(value.value, enum.Enum):
             return not tells_in_its_own_way(type(value.value))
         return type(value.value) is not types.CodeType
-    if isinstance(value, Range):
+    if isinstance(value, Range | Symbolic):
         return True
     if isinstance(value, Tuple):
         return all(hashes_as_itself(resolved(x)) for x in value.items)
