@@ -83,7 +83,7 @@ class EvaluationState:
         self.frames.pop()
         self._in = None
 
-    def let_go(self) -> None:
+    def check_mortal(self) -> None:
         """Raises ``Unsupported`` where no frame holds one that is mortal any more: the step is made for real."""
         held = {id(resolved(v)) for f in self.frames for v in (*f.local.values(), *f.stack)}
         held |= {
