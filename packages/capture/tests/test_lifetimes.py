@@ -28,6 +28,14 @@ class Plain:
     held: Any
 
 
+class Narrow:
+    __slots__ = ("held",)
+
+
+class RefusedError(ValueError):
+    """Takes weak references, which its base does not."""
+
+
 class Last:
     """Says when it dies."""
 
@@ -114,6 +122,29 @@ def a_weak_reference_to_what_a_list_held(x: torch.Tensor) -> Any:
     found = reference() is held[0]
     held.clear()
     return x + 1, found, reference() is None
+
+
+@program
+def a_weak_reference_to_what_an_iterator_let_go(x: torch.Tensor) -> Any:
+    o = Plain()
+    reference, iterator = weakref.ref(o), iter([o])
+    del o
+    for _ in iterator:
+        pass
+    del _
+    return x + 1, reference() is None
+
+
+@program
+def a_weak_reference_to_what_takes_none(x: torch.Tensor) -> Any:
+    found = []
+    for make in (Narrow, ValueError, RefusedError, Plain):
+        o = make()
+        try:
+            found.append(weakref.ref(o)() is o)
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
 
 
 @program

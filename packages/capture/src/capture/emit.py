@@ -6,8 +6,7 @@ In: variables reached from the stack, locals and effects. Out: instructions that
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
-from collections.abc import Iterator as Iterated
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,10 +17,10 @@ from . import _torch
 from .bytecode import Instruction, build
 from .names import Names
 from .sources import Const, Source
+from .variables import iterators
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
 from .variables.functions import Cell
-from .variables.iterators import Iterator
 from .variables.placeholders import resolved
 from .variables.reconstruction import CannotReconstruct
 
@@ -101,7 +100,7 @@ class Emitter:
         if variable.runs_later:
             self.suspended.append(repr(variable))
         path.add(key)
-        waits = isinstance(variable, Iterator) and variable.waits_for(self.m)
+        waits = isinstance(variable, iterators.Iterator) and variable.waits_for(self.m)
         for part in map(resolved, (*variable.made_of(), *self._classes_of(variable))):
             self._visit(part, path)
             waits = waits or id(part) in self.waiting
@@ -109,7 +108,7 @@ class Emitter:
             self.waiting.add(key)
         path.discard(key)
 
-    def _classes_of(self, variable: Variable) -> Iterated[Variable]:
+    def _classes_of(self, variable: Variable) -> Iterator[Variable]:
         """The classes that the frame made and a variable knows by their prototypes."""
         made = self.m.classes.made
         if not made:

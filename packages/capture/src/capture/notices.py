@@ -13,6 +13,8 @@ from types import CodeType
 from typing import Any
 
 _log = logging.getLogger("capture")
+#: The filters of warnings that are not in force while a compiler works, the program's own first.
+_set_aside: list[Any] = []
 
 
 class CaptureWarning(UserWarning):
@@ -47,10 +49,6 @@ def warnings_kept_from_raising() -> Iterator[None]:
             yield
     finally:
         _set_aside.pop()
-
-
-#: The filters that are not in force meanwhile.
-_set_aside: list[Any] = []
 
 
 def filters_of_program() -> Any:

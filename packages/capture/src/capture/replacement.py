@@ -345,9 +345,8 @@ class Replacement:
                 emptied.add(cell.name)
             elif not self._unchanged_argument(cell.name, cell.content):
                 changed[cell.name] = cell.content
-        for (
-            content
-        ) in changed.values():  # all before the first is changed: one may be made of an argument that another had
+        # All are loaded before the first is changed: one may be made of an argument that another had.
+        for content in changed.values():
             e.load(content)
         for name in reversed(changed):
             e.emit(build.store_deref(name))

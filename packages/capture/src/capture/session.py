@@ -127,8 +127,8 @@ class Session:
         if code.co_name in _OVERRIDES:
             return _native.SKIP_RECURSIVE
         if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
-            alone = code.co_qualname == _KEPT_OUT or code is _IMPORTING
-            return _native.SKIP_RECURSIVE if alone else _native.SKIP
+            with_its_calls = code.co_qualname == _KEPT_OUT or code is _IMPORTING
+            return _native.SKIP_RECURSIVE if with_its_calls else _native.SKIP
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)

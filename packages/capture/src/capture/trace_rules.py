@@ -121,8 +121,8 @@ def is_library_line(filename: str) -> bool:
 
 
 @functools.cache
-def is_programs(filename: str) -> bool:
-    """Whether code is the program's own: neither of what this project never captures nor of anything installed."""
+def is_uninstalled(filename: str) -> bool:
+    """Whether code is neither of what this project never captures nor of anything else that is installed."""
     return not is_infrastructure(filename) and _package_of_file(os.path.realpath(filename)) is None
 
 

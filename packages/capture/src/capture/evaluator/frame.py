@@ -143,7 +143,7 @@ class Progress(State, Protocol):
     #: What the captured frame was given of which it is seen when it dies.
     mortal: list[Variable]
 
-    def let_go(self) -> None:
+    def check_mortal(self) -> None:
         """Raises ``Unsupported`` where no frame holds one of these any more."""
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
@@ -228,7 +228,7 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
         if signal is not None:
             return signal
         if state.mortal:
-            state.let_go()
+            state.check_mortal()
 
 
 def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
@@ -276,9 +276,8 @@ def _context(m: Evaluation, exception: ExceptionObject) -> Variable | None:
     found = m.errors.handling(exception)
     if found is None and exception.context is not None and m.errors.handled is None and m.errors.current_outside(m):
         raise Unsupported("the exception that a caller is handling")
-    if found is not None and m.builder.is_none(
-        found.realize(m)
-    ):  # the frame went on in a handler, outside of which there was none
+    # None is what the frame had where it went on within a handler, outside of which nothing was handled.
+    if found is not None and m.builder.is_none(found.realize(m)):
         return exception.context or (None if exception.way else found)
     return found or exception.context
 

@@ -58,8 +58,7 @@ _TELLS = "numbers in tensors"
 _VIEWS = "views"
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
-
-
+#: In the place of a context that need not be entered, which costs more than to ask: each tensor from outside is an input once.
 _NOTHING = nullcontext()
 
 

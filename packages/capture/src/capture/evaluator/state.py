@@ -11,6 +11,7 @@ from typing import Any
 from capture import _native, config
 from capture.errors import Unsupported
 from capture.variables.base import Variable
+from capture.variables.iterators import Iterator
 from capture.variables.placeholders import real_of, resolved
 from capture.variables.reconstruction import CannotReconstruct
 from capture.variables.weak_references import OwnReference
@@ -83,7 +84,7 @@ class EvaluationState:
         self.frames.pop()
         self._in = None
 
-    def let_go(self) -> None:
+    def check_mortal(self) -> None:
         """Raises ``Unsupported`` where no frame holds one that is mortal any more: the step is made for real."""
         held = {id(resolved(v)) for f in self.frames for v in (*f.local.values(), *f.stack)}
         held |= {
@@ -95,7 +96,10 @@ class EvaluationState:
                 raise Unsupported(f"letting go of a {kind}, which does something when it dies", self.step)
 
     def holds(self, wanted: Variable) -> bool:
-        """Whether a frame is seen to hold an object, or something that is made of it."""
+        """Whether a frame is seen to hold an object, or something that is made of it.
+
+        Iterators are not looked into: they let go of what they go over where it ends.
+        """
         met: set[int] = set()
         left: list[Any] = []
         for frame in self.frames or self.suspended:
@@ -104,7 +108,7 @@ class EvaluationState:
             each = resolved(left.pop())
             if each is wanted:
                 return True
-            if id(each) in met or isinstance(each, OwnReference):
+            if id(each) in met or isinstance(each, OwnReference | Iterator):
                 continue
             met.add(id(each))
             with contextlib.suppress(CannotReconstruct):

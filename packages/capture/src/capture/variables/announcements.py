@@ -19,7 +19,7 @@ from typing import Any
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.notices import filters_of_program
-from capture.trace_rules import is_infrastructure, is_programs
+from capture.trace_rules import is_infrastructure, is_uninstalled
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
@@ -199,9 +199,9 @@ def _runs_programs_code(logger: logging.Logger) -> bool:
 def _is_written_by_program(value: Any) -> bool:
     """Whether it is a function of the program's, or an object with methods of the program's, past what is installed."""
     if isinstance(value, types.FunctionType):
-        return is_programs(value.__code__.co_filename)
+        return is_uninstalled(value.__code__.co_filename)
     return any(
-        isinstance(method, types.FunctionType) and is_programs(method.__code__.co_filename)
+        isinstance(method, types.FunctionType) and is_uninstalled(method.__code__.co_filename)
         for base in type(value).__mro__
         if base.__module__ != logging.__name__
         for method in vars(base).values()

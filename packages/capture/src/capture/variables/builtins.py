@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.trace_rules import is_infrastructure, module_of
+from capture.trace_rules import module_of
 from symshapes import number_function
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
@@ -24,7 +24,16 @@ from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
 from .identities import Identity
 from .iterators import CallableIterator, StopIter
-from .lookups import C_METHODS, MISSING, can_iterate, check_own_class, class_lookup, is_callable, shown_type
+from .lookups import (
+    C_METHODS,
+    MISSING,
+    can_iterate,
+    check_own_class,
+    class_lookup,
+    is_callable,
+    is_of_program,
+    shown_type,
+)
 from .mappings import Dict
 from .modules import Module
 from .numbers import Symbolic, is_number, total
@@ -150,8 +159,7 @@ def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:
     """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
     m.classes.note_order(own)
     hook = class_lookup(m, cls, "__subclasshook__")[0]
-    asked = getattr(hook, "__func__", None)
-    if isinstance(asked, types.FunctionType) and not is_infrastructure(asked.__code__.co_filename):
+    if is_of_program(getattr(hook, "__func__", None)):
         raise Unsupported(f"a __subclasshook__ of the program's, of {cls.__name__}")
     answer = issubclass(own, cls)
     if not answer:

@@ -13,7 +13,7 @@ import torch
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
-from capture.trace_rules import is_programs, module_of
+from capture.trace_rules import is_uninstalled, module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
@@ -196,20 +196,25 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller
     meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
         if issubclass(cls, enum.Enum) and module_of(meta_call) == enum.__name__:
-            if not cls._member_map_:
-                raise Unsupported(f"a class that {cls.__name__} makes")
-            check_as_found(m, cls._member_map_, cls._value2member_map_)
-            given = args[0].realize(m) if len(args) == 1 and not kwargs else None
-            if isinstance(given, Known) and type(given.value) is cls:
-                return given
-            if not _is_value(m, cls, args) and is_of_program(getattr(cls._missing_, "__func__", None)):
-                raise Unsupported(f"a value that {cls.__name__} does not have, of which the program says what it is")
-            named = {name: m.builder.to_python(value) for name, value in kwargs.items()}
-            return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args], named))
+            return _member(m, cls, args, kwargs)
         return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
     if meta_call is dict:  # of a TypedDict
         return m.calls.call(m.builder.known(dict), args, kwargs)
     return instantiate(m, cls_var, args, kwargs, caller)
+
+
+def _member(m: Interpreter, cls: type[enum.Enum], args: Args, kwargs: Kwargs) -> Variable:
+    """The member that a call of an enumeration gives."""
+    if not cls._member_map_:
+        raise Unsupported(f"a class that {cls.__name__} makes")
+    check_as_found(m, cls._member_map_, cls._value2member_map_)
+    given = args[0].realize(m) if len(args) == 1 and not kwargs else None
+    if isinstance(given, Known) and type(given.value) is cls:
+        return given
+    if not _is_value(m, cls, args) and is_of_program(getattr(cls._missing_, "__func__", None)):
+        raise Unsupported(f"a value that {cls.__name__} does not have, of which the program says what it is")
+    named = {name: m.builder.to_python(value) for name, value in kwargs.items()}
+    return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args], named))
 
 
 def _is_value(m: Interpreter, cls: type[enum.Enum], args: Args) -> bool:
@@ -338,7 +343,7 @@ class PyModule(Known):
             raise Unsupported("a module without a name")
         m.guards.add(Attr(Const(self.value, own_name), "__dict__"), GuardKind.NO_KEY, name)
         fallback = namespace.get("__getattr__")
-        if isinstance(fallback, types.FunctionType) and is_programs(fallback.__code__.co_filename):
+        if isinstance(fallback, types.FunctionType) and is_uninstalled(fallback.__code__.co_filename):
             return m.calls.call(m.globals.read(namespace, "__getattr__"), [Constant(name)], {})
         try:
             real = getattr(self.value, name)

@@ -21,8 +21,13 @@ class IdKey:
     owner: Hashable
 
 
-def check_ids(some: Collection[Hashable], others: Collection[Hashable]) -> None:
-    """Ids of objects are not looked up among numbers, which may be ids, too, or the other way round."""
+def check_ids(m: Interpreter, some: Collection[Hashable], others: Collection[Hashable]) -> None:
+    """Raise ``Unsupported`` where ids of objects are looked up among numbers, which may be ids, too, or the other way round."""
+    if m.identity.has_ids:
+        _check_apart(some, others)
+
+
+def _check_apart(some: Collection[Hashable], others: Collection[Hashable]) -> None:
     for mine, theirs in ((IdKey, _NUMBERS), (_NUMBERS, IdKey)):
         if any(isinstance(key, mine) for key in some) and any(isinstance(key, theirs) for key in others):
             raise Unsupported("an id() among numbers")
@@ -41,7 +46,7 @@ class Identity(Variable):
         return True
 
     def may_be_among(self, m: Interpreter, keys: Collection[Hashable]) -> bool:
-        check_ids((IdKey(None),), keys)
+        _check_apart((IdKey(None),), keys)
         return True
 
     def hash_key(self, m: Interpreter) -> Hashable:

@@ -221,8 +221,9 @@ def _meaning(m: Interpreter, text: str, namespace: dict[str, Any], hidden: Any) 
         code = compile(text, "<annotation>", "eval")
         if any(name in hidden for name in code.co_names):
             return None
-        meant = eval(code, namespace)
+        # By the evaluator first: what it does not follow breaks the graph before it is done for real.
         found = m.calls.call(m.builder.computed(types.FunctionType(code, namespace)), [], {})
+        meant = eval(code, namespace)
         return meant if m.builder.to_python(found) == meant else None
     except (SyntaxError, NameError, AttributeError, TypeError, NotConstant, SymbolicRaise):
         return None

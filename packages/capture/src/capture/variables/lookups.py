@@ -31,7 +31,7 @@ _NO_DATA_DESCRIPTORS = frozenset({types.FunctionType, classmethod, staticmethod,
 
 
 def is_of_program(method: Any) -> bool:
-    """Whether what is found in an enumeration is a method that the program wrote."""
+    """Whether what is found in a class is a method that is neither torch's nor the standard library's, nor ours."""
     return isinstance(method, types.FunctionType) and not is_infrastructure(method.__code__.co_filename)
 
 

@@ -114,8 +114,7 @@ class Dict(Variable):
 
     def under(self, m: Interpreter, hashed: Hashable) -> Variable | None:
         """The value under what a key is hashed as, or None; guarded either way."""
-        if m.identity.has_ids:
-            check_ids((hashed,), self.entries)
+        check_ids(m, (hashed,), self.entries)
         entry = self.entries.get(hashed)
         if entry is None:
             if self.guard_absent is not None:
@@ -158,8 +157,7 @@ class Dict(Variable):
 
     def set_under(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
         """The same where it is known what the key is hashed as."""
-        if m.identity.has_ids:
-            check_ids((hashed,), self.entries)
+        check_ids(m, (hashed,), self.entries)
         old = self.entries.get(hashed)
         if old is None:
             if self.guard_absent is not None:  # what else is in it counts for nothing

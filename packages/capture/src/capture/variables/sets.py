@@ -135,8 +135,7 @@ class Set(Variable):
         if not real.may_be_among(m, self.entries):
             return False
         key = sought(m, real)
-        if m.identity.has_ids:
-            check_ids((key,), self.entries)
+        check_ids(m, (key,), self.entries)
         return key in self.entries
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
@@ -168,8 +167,7 @@ class Set(Variable):
     def py_add(self, m: Interpreter, value: Variable) -> Variable:
         """``set.add``."""
         key = value.hash_key(m)
-        if m.identity.has_ids:
-            check_ids((key,), self.entries)
+        check_ids(m, (key,), self.entries)
         if self.twin is not None and hashes_as_itself(value):
             self.twin.add(key)  # type: ignore[union-attr]
         else:
@@ -180,8 +178,7 @@ class Set(Variable):
     def py_discard(self, m: Interpreter, value: Variable) -> Variable:
         """``set.discard``."""
         key = sought(m, value)
-        if m.identity.has_ids:
-            check_ids((key,), self.entries)
+        check_ids(m, (key,), self.entries)
         self.entries.pop(key, None)
         if self.twin is not None:
             self.twin.discard(key)  # type: ignore[union-attr]
@@ -227,8 +224,7 @@ class Set(Variable):
         self.in_order = False
         for other in others:
             given = Given(m, other)
-            if m.identity.has_ids:
-                check_ids(self.entries, given.entries)
+            check_ids(m, self.entries, given.entries)
             if self.twin is not None and given.real is not None:
                 self.twin.update(given.real)  # type: ignore[union-attr]
             else:
@@ -264,8 +260,7 @@ class Set(Variable):
     def _apply(
         self, m: Interpreter, name: str, given: Given, kept: Callable[[dict[Hashable, Any], dict[Hashable, Any]], Any]
     ) -> Variable:
-        if m.identity.has_ids:
-            check_ids(self.entries, given.entries)
+        check_ids(m, self.entries, given.entries)
         if self.twin is not None and given.real is not None:
             getattr(self.twin, name)(given.real)
         else:
@@ -290,8 +285,7 @@ class Set(Variable):
 
     def _beside(self, m: Interpreter, other: Variable) -> dict[Hashable, Variable]:
         found = Set.of(m, unordered(m, other)).entries
-        if m.identity.has_ids:
-            check_ids(self.entries, found)
+        check_ids(m, self.entries, found)
         return found
 
     def made_of(self) -> Iterable[Variable]:
@@ -354,8 +348,7 @@ class Set(Variable):
     def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if not isinstance(other, Set):
             return None
-        if m.identity.has_ids:
-            check_ids(self.entries, other.entries)
+        check_ids(m, self.entries, other.entries)
         return Constant(COMPARE[symbol][0](set(self.entries), set(other.entries)))
 
 
@@ -460,8 +453,7 @@ def _algebra(
 ) -> Callable[[Interpreter, Any, Any], Variable]:
     def combine(m: Interpreter, left: Any, right: Any) -> Variable:
         """``right`` is a set, or what a method was given."""
-        if m.identity.has_ids:
-            check_ids(left.entries, right.entries)
+        check_ids(m, left.entries, right.entries)
         known = right.twin if isinstance(right, Set) else right.real
         twin = None if left.twin is None or known is None else getattr(left.twin, name)(known)
         return m.effects.created(Set(keep(left, right), left.cls, twin))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from capture.errors import SkipFrame, Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
+from .lookups import shown_type
 from .objects import Object
 
 
@@ -36,8 +37,10 @@ class OwnReference(Variable):
 
 
 def own_reference(m: Interpreter, referent: Variable) -> Variable | None:
-    """A plain weak reference to an object that the frame made; None to anything else."""
+    """A plain weak reference to an object that the frame made; None to anything else. Raises ``TypeError`` where the class takes none."""
     own = referent.realize(m)
     if not isinstance(own, Object) or own.source is not None or own.payload is not None:
         return None
+    if not own.cls.__weakrefoffset__:
+        m.errors.throw(TypeError, f"cannot create weak reference to {shown_type(own.cls)!r} object")
     return m.effects.created(OwnReference(own))

@@ -196,11 +196,11 @@ class FakeMode(InfraMode):
                 return None
         return tuple(parts)
 
-    def metadata(self, fake: FakeTensor) -> Any:
+    def metadata(self, fake: FakeTensor) -> TensorMeta:
         """The metadata of a fake without symbols as it is now, for `another`."""
         return meta_of(fake)
 
-    def another(self, metadata: Any) -> FakeTensor:
+    def another(self, metadata: TensorMeta) -> FakeTensor:
         """A new tensor, of a storage of its own, with the `metadata` of one without symbols."""
         return FakeTensor(self, metadata)
 

@@ -322,8 +322,9 @@ def _import_name(m: Machine, frame: Frame, op: Op) -> None:
         raise _first_import(name)
     module = m.globals.imported(name)
     if hasattr(sys.modules[name], "__path__"):
-        for each in (each for each in names or () if each != "*"):
-            _check_part(m, module, name, each)
+        for part in names or ():
+            if part != "*":
+                _check_part(m, module, name, part)
     frame.push(m.globals.imported(name.partition(".")[0]) if not names and not level else module)
 
 
