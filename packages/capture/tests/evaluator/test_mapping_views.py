@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import types
 from collections.abc import Callable
@@ -106,3 +107,38 @@ def test_beside_a_dictionary_that_changes() -> None:
     assert compiled(x, TABLE)[1] == 5
     TABLE["a"] = 1
     assert compiled(x, TABLE)[1] == 5
+
+
+class Answering(dict[str, Any]):
+    """Has more to say than what is in it."""
+
+    def __missing__(self, key: str) -> str:
+        return key
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return "got"
+
+
+def test_of_mappings_that_answer_in_their_own_way() -> None:
+    """A view asks what it shows; another one, of a plain dictionary, does not answer for it."""
+
+    def f(x: torch.Tensor, view: Any) -> Any:
+        try:
+            found = view["missing"]
+        except KeyError as error:
+            found = repr(error)
+        return x + 1, found, view.get("missing"), len(view)
+
+    compiled, x = capture.compile(f), torch.ones(2)
+    shown: tuple[Callable[[], Any], ...] = (
+        lambda: {"a": 1},
+        lambda: Answering(a=1),
+        lambda: collections.defaultdict(int, a=1),
+        lambda: collections.OrderedDict(a=1),
+        lambda: types.MappingProxyType(Answering(a=1)),
+        lambda: collections.ChainMap({"a": 1}, {"b": 2}),
+        lambda: {"a": 1},
+    )
+    for make in shown:
+        expected = f(x, types.MappingProxyType(make()))
+        assert compiled(x, types.MappingProxyType(make()))[1:] == expected[1:]

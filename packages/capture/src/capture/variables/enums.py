@@ -40,6 +40,8 @@ class EnumMember(Known):
         return super().as_python(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
+        if is_of_program(class_lookup(m, type(self.value), "__getattribute__")[0]):
+            raise Unsupported("an attribute of a member whose class reads them in its own way")
         if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
             name = f"_{name}_"
         if name in ("_value_", "_name_") and name in vars(self.value):
@@ -55,6 +57,9 @@ class EnumMember(Known):
             m.guards.add(Attr(Const(raw, name), "fget", via_dict=True), GuardKind.ID, raw.fget)
             return m.calls.call(m.builder.class_attribute(raw.fget), [self], {})
         if raw is MISSING and name not in vars(self.value):
+            fallback = self.special(m, "__getattr__")
+            if fallback is not None:
+                return m.calls.call(fallback, [Constant(name)], {})
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         found = m.builder.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:

@@ -13,7 +13,7 @@ from torch.nn.modules import module as torch_module
 
 from capture.errors import Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
+from capture.sources import Applied, Attr, Const, DictKeyAt, DictValueAt, Item, Source
 
 from .base import Interpreter, Variable
 from .building import builds
@@ -119,9 +119,10 @@ class InputDict(Unseen, Dict):
         return super().entries_to_set() if self._see is None else self._more
 
 
-def shown_by(view: types.MappingProxyType[Any, Any], _: int = 0) -> Any:
-    """The dictionary that a read-only view shows; the view has no other part."""
-    return gc.get_referents(view)[0]
+def shown_by(view: Any, _: int = 0) -> Any:
+    """The mapping that a read-only view shows, past views of views; a view has no other part."""
+    shown = gc.get_referents(view)[0]
+    return shown_by(shown) if type(shown) is types.MappingProxyType else shown
 
 
 class InputView(Dict):
@@ -146,6 +147,10 @@ class InputView(Dict):
         return None
 
 
+#: What a read-only view asks nothing but what is in it.
+_SHOWN = (dict, collections.OrderedDict)
+
+
 class NumberAt(Lazy):
     """A key of ``owner`` not looked at yet."""
 
@@ -165,6 +170,11 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
     if cls in (dict, collections.OrderedDict) and by_place and numbered(value):
         return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
     if cls is types.MappingProxyType:
+        kind = type(shown_by(value))
+        if kind not in _SHOWN:
+            raise Unsupported(f"a read-only view of a {kind.__name__}, which may answer in its own way")
+        if not isinstance(source, Const):  # one view never shows another mapping
+            m.guards.of_type(Applied(source, shown_by, 0), kind)
         view = InputView({}, cls)
         _see_all(m, value, source, view)
         return view
