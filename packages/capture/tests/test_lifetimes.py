@@ -472,3 +472,20 @@ def test_keys_of_the_programs_are_asked_no_more_than_it_asks() -> None:
 
     capture.compile(fn)(torch.ones(2), {Key(): 1})
     assert asked == [1]
+
+
+def test_an_iterator_that_ended_holds_nothing() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        told = []
+        for make in (lambda o: iter([o]), lambda o: reversed([o]), lambda o: iter({1: o}.values())):
+            own = Plain()
+            reference, it = weakref.ref(own), make(own)
+            del own
+            told.append(reference() is None)
+            list(it)
+            told.append(reference() is None)
+        return x + 1, told
+
+    compiled, x = capture.compile(fn), torch.ones(2)
+    for _ in range(2):
+        assert compiled(x)[1] == fn(x)[1] == [False, True] * 3

@@ -21,6 +21,7 @@ from .variables import iterators
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
 from .variables.functions import Cell
+from .variables.payloads import whole
 from .variables.placeholders import resolved
 from .variables.reconstruction import CannotReconstruct
 
@@ -68,6 +69,7 @@ class Emitter:
             self._visit(resolved(root), path)
 
     def _visit(self, variable: Variable, path: set[int]) -> None:
+        variable = whole(variable)
         self.m.effects.later.changes(variable)
         key = address(variable)
         if key in path:
@@ -210,7 +212,7 @@ class Emitter:
 
     def load(self, variable: Variable) -> None:
         """Push a value."""
-        variable = resolved(variable)
+        variable = whole(resolved(variable))
         key = address(variable)
         name = self.temps.get(key)
         if name is not None:
@@ -224,6 +226,10 @@ class Emitter:
             return
         if key in self.waiting and not self.changed:
             raise CannotReconstruct(variable, "an iterator over what the frame changed, which is reached from outside")
+        if self.cyclic and isinstance(variable, iterators.Iterator) and not variable.runs_later:
+            over = map(whole, map(resolved, variable.made_of()))
+            if not self.cyclic.isdisjoint(map(address, over)):  # not filled yet: it would begin anew, or end
+                raise CannotReconstruct(variable, "an iterator over what holds it")
         if key in self.cyclic:
             variable.reconstruct_empty(self)
             self.keep(variable)

@@ -208,7 +208,7 @@ def _steps_of_many_kinds(x: torch.Tensor, k: int) -> Any:
     return x, sums, rest, last, out, f"{k!r}", out[0] < 5 <= 7
 
 
-@pytest.mark.parametrize("limit", [20, 36, 56])
+@pytest.mark.parametrize("limit", [36, 56])
 def test_a_break_at_any_step(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture.config, "max_instructions", limit)
     compiled, x = capture.compile(_steps_of_many_kinds), torch.ones(2)

@@ -12,6 +12,7 @@ from capture import _native, config
 from capture.errors import Unsupported
 from capture.variables.base import Variable
 from capture.variables.iterators import Iterator
+from capture.variables.payloads import whole
 from capture.variables.placeholders import real_of, resolved
 from capture.variables.reconstruction import CannotReconstruct
 from capture.variables.weak_references import OwnReference
@@ -105,7 +106,7 @@ class EvaluationState:
         for frame in self.frames or self.suspended:
             left += [*frame.local.values(), *frame.stack, *frame.cells.values()]
         while left:
-            each = resolved(left.pop())
+            each = whole(resolved(left.pop()))
             if each is wanted:
                 return True
             if id(each) in met or isinstance(each, OwnReference | Iterator):

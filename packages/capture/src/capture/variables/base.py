@@ -564,6 +564,8 @@ class Variable:
 
     source: Source | None = None
     step: int = -1
+    #: The instance of which it is the built-in part.
+    holder: Variable | None = None
 
     def python_type(self) -> type:
         """The class that ``type()`` gives."""

@@ -106,8 +106,9 @@ class Held(_Moved, Iterator):
             raise StopIter
         if self.taken == self.MOST:
             raise Unsupported("an iterator from outside that gives very many elements")
-        known = [m.builder.met(x) for x in self.over]
-        if any(x is not None and m.effects.has_changed(x) for x in known):
+        known = [x for x in map(m.builder.met, self.over) if x is not None]
+        parts = [getattr(x, "payload", None) for x in known]  # of instances of subclasses
+        if any(x is not None and m.effects.has_changed(x) for x in (*known, *parts)):
             raise Unsupported("an iterator from outside, over what the frame changed")
         try:
             value = ahead(self.real, self.taken)

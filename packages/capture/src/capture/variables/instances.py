@@ -30,6 +30,8 @@ class Instance(Variable):
         self.cls = cls
         self.value = value
         self.payload = payload
+        if payload is not None:
+            payload.holder = self
         self.attrs: dict[str, Variable | None] = {}
         #: Names that were deleted and set again: they come after those that stayed.
         self.regained: set[str] = set()

@@ -11,7 +11,7 @@ from capture.bytecode import build
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .reconstruction import CannotReconstruct, Emitter
+from .reconstruction import CannotReconstruct, Emitter, method_of
 
 
 class StopIter(Exception):
@@ -91,13 +91,19 @@ class SequenceIterator(Iterator):
         return items[self.position - 1]
 
     def made_of(self) -> Iterable[Variable]:
-        return (self.sequence,)
+        if self.position > len(self.sequence.items):  # type: ignore[attr-defined]
+            raise CannotReconstruct(
+                self, "an iterator that stands behind the end"
+            )  # `__setstate__` takes it back to there
+        return (self.sequence,) if self.position >= 0 else ()  # it lets go of what it is through
 
     def reconstruct(self, e: Emitter) -> None:
         if self.position < 0:
-            e.call(iter, [Constant(())])
+            e.emit(build.push_callable(build.load_const(iter)), build.load_const(self.sequence.base()), build.call(1))  # type: ignore[attr-defined]
             return
-        e.call(iter, [self.sequence])
+        # Past what a subclass makes of being iterated.
+        plain = iter if self.sequence.holder is None else method_of(type(self.sequence.base()), "__iter__")  # type: ignore[attr-defined]
+        e.call(plain, [self.sequence])
         if self.position:
             e.move(self.sequence, functools.partial(_set_position, e, self.position))
 
@@ -120,19 +126,27 @@ class ReversedIterator(SequenceIterator):
         super().__init__(sequence)
         self.cls = type(reversed(sequence.base()))  # type: ignore[attr-defined]
         self.position = len(sequence.items) - 1  # type: ignore[attr-defined]
+        #: Whether it was asked for more than there was.
+        self.ended = False
 
     def next(self, m: Interpreter) -> Variable:
         items: list[Variable] = self.sequence.items  # type: ignore[attr-defined]
         if not 0 <= self.position < len(items):
-            self.position = -1
+            self.position, self.ended = -1, True
             raise StopIter
         self.position -= 1
         return items[self.position + 1]
 
+    def made_of(self) -> Iterable[Variable]:
+        return () if self.ended else (self.sequence,)
+
     def reconstruct(self, e: Emitter) -> None:
-        e.call(reversed, [self.sequence])
-        if self.position < 0:
-            raise CannotReconstruct(self, "a reversed iterator at its end")
+        if not 0 <= self.position < len(self.sequence.items):  # type: ignore[attr-defined]
+            raise CannotReconstruct(
+                self, "a reversed iterator at its end"
+            )  # `__setstate__` takes it to the last element
+        plain = reversed if self.sequence.holder is None else method_of(type(self.sequence.base()), "__reversed__")  # type: ignore[attr-defined]
+        e.call(plain, [self.sequence])
         e.move(self.sequence, functools.partial(_set_position, e, self.position))
 
 

@@ -406,6 +406,11 @@ def _equal(m: Interpreter, left: Dict, right: Dict) -> bool:
     return all(k in b and m.operators.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
+def _at_its_end(cls: type, kind: str) -> Any:
+    """An iterator that has given all; called from generated code."""
+    return iter(method_of(cls, kind)(cls()))
+
+
 class DictIterator(Iterator):
     """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
 
@@ -415,18 +420,28 @@ class DictIterator(Iterator):
         self.keys = list(owner.in_order(m))
         self.age = owner.age
         self.position = 0
+        #: Whether it gives no more, whatever becomes of the dictionary, of which it has let go.
+        self.ended = False
+        #: Whether it has seen that the size changed, and says so for ever.
+        self.misled = False
 
     def python_type(self) -> type:
         return type(iter(view_of(self.owner, self.kind)))
 
     def next(self, m: Interpreter) -> Variable:
-        if self.owner.cls is collections.OrderedDict and self.owner.age != self.age:
-            m.errors.throw(RuntimeError, "OrderedDict mutated during iteration")
-        if len(self.owner.entries) != len(self.keys):
+        if self.ended:
+            raise StopIter
+        if self.owner.cls is collections.OrderedDict:
+            self.ended = self.position >= len(self.keys) or self.owner.age != self.age
+            if self.position < len(self.keys) and self.ended:
+                m.errors.throw(RuntimeError, "OrderedDict mutated during iteration")
+        elif self.misled or len(self.owner.entries) != len(self.keys):
+            self.misled = True
             m.errors.throw(RuntimeError, "dictionary changed size during iteration")
-        if self.owner.age != self.age:
+        elif self.owner.age != self.age:
             raise Unsupported("a dictionary's keys changed during iteration")
         if self.position >= len(self.keys):
+            self.ended = True
             raise StopIter
         key, value = self.owner.entries[self.keys[self.position]]
         self.position += 1
@@ -435,14 +450,21 @@ class DictIterator(Iterator):
         return key if self.kind == "keys" else value
 
     def made_of(self) -> Iterable[Variable]:
-        if self.owner.age != self.age:
+        if self.ended:
+            return ()
+        if self.misled or self.owner.age != self.age or len(self.owner.entries) != len(self.keys):
             raise CannotReconstruct(self, "an iterator over a dictionary that was changed")
         return (self.owner,)
 
     def waits_for(self, m: Interpreter) -> bool:
-        return self.owner.source is not None and m.effects.has_changed(self.owner)
+        return not self.ended and self.owner.source is not None and m.effects.has_changed(self.owner)
 
     def reconstruct(self, e: Emitter) -> None:
+        if self.ended:
+            e.emit(build.push_callable(build.load_const(_at_its_end)))
+            plain = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
+            e.emit(build.load_const(plain), build.load_const(self.kind), build.call(2))
+            return
         e.emit(build.push_callable(build.load_const(begun)))
         e.call(method_of(self.owner.cls, self.kind), [self.owner])
         e.emit(build.load_const(self.position), build.call(2))

@@ -107,6 +107,11 @@ def has_content(payload: Variable | None) -> bool:
     return isinstance(payload, Dict | List | Set)
 
 
+def whole(variable: Variable) -> Variable:
+    """The instance that a part with content belongs to, which is where what goes over it finds it; anything else is whole."""
+    return variable.holder if variable.holder is not None and has_content(variable) else variable
+
+
 def reconstruct_with_payload(e: Emitter, cls: type, payload: Variable) -> None:
     """Push an instance of ``cls`` with this payload, which ``fill_payload`` completes if it has content."""
     base = payload.python_type()

@@ -23,7 +23,7 @@ from .numbers import Symbolic
 from .operations import COMPARE
 from .own_keys import check_kept
 from .placeholders import resolved
-from .reconstruction import CannotReconstruct, Emitter
+from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, Tuple, builtin_method
 from .slices import Range
 from .unseen import UnseenElements, hashes_plainly
@@ -387,9 +387,11 @@ class SetIterator(Iterator):
 
     def reconstruct(self, e: Emitter) -> None:
         if self.size < 0:
-            e.call(iter, [Constant(())])
+            e.emit(build.push_callable(build.load_const(iter)), build.load_const(frozenset()), build.call(1))
             return
-        e.call(begun, [self.owner, Constant(self.position)])
+        e.emit(build.push_callable(build.load_const(begun)))
+        e.call(method_of(self.owner.cls, "__iter__"), [self.owner])
+        e.emit(build.load_const(self.position), build.call(2))
 
 
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:

@@ -180,3 +180,91 @@ def break_with_deque_that_grew(x):
     next(it)
     _stop(x)
     return x, list(it), queue
+
+
+class _Named(dict):
+    pass
+
+
+class _Own(list):
+    def __iter__(self):
+        return iter([100.0, 200.0])
+
+
+class _Some(set):
+    pass
+
+
+def _next(it):
+    try:
+        return next(it, None)
+    except RuntimeError as error:
+        return str(error)
+
+
+@program
+def break_with_iterators_over_instances_of_subclasses(x):
+    named, own, some = _Named(a=1, b=2), _Own([1, 2, 3]), _Some([1, 2])
+    values, items, back, elements = iter(named.values()), list.__iter__(own), reversed(own), iter(some)
+    keys = named.keys()
+    begun = [next(values), next(items), next(back), next(elements)]
+    _stop(x)
+    named["c"] = 3
+    own[1] = 55
+    some.add(77)
+    return x, begun, _next(values), list(items), list(back), _next(elements), list(keys), list(own)
+
+
+@program
+def break_with_reversed_list_that_shrank(x):
+    items = [1, 2, 3, 4]
+    it = reversed(items)
+    first = next(it)
+    del items[:2]
+    _stop(x)
+    return x, first, list(it), items
+
+
+@program
+def break_with_iterator_behind_the_end(x):
+    items = [1, 2, 3, 4]
+    it = iter(items)
+    begun = [next(it), next(it), next(it)]
+    del items[1:]
+    _stop(x)
+    items.extend([5, 6, 7, 8])
+    return x, begun, list(it)
+
+
+@program
+def break_with_iterator_that_its_list_holds(x):
+    items = [1, 2]
+    it = iter(items)
+    first = next(it)
+    items.append(it)
+    _stop(x)
+    return x, first, next(it)
+
+
+@program
+def break_with_iterators_that_ended(x):
+    d, items, some = {"a": 1}, [1], {1}
+    keys, values, elements = iter(d), iter(items), iter(some)
+    for it in (keys, values, elements):
+        list(it)
+    _stop(x)
+    d["b"] = 2
+    items.append(2)
+    some.add(2)
+    return x, [(type(it).__name__, _next(it)) for it in (keys, values, elements)]
+
+
+@program
+def dictionary_that_grew_after_it_was_gone_through(x):
+    d, ordered = {"a": 1}, collections.OrderedDict(a=1)
+    keys, items, ordered_keys = iter(d), iter(d.items()), iter(ordered)
+    list(keys), next(ordered_keys)
+    d["b"] = ordered["b"] = 2
+    told = [_next(keys), _next(items), _next(ordered_keys)]
+    del d["b"]
+    return x + 1, told, _next(keys), _next(items)
