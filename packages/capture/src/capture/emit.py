@@ -105,7 +105,7 @@ class Emitter:
         waits = isinstance(variable, iterators.Iterator) and variable.waits_for(self.m)
         for part in map(resolved, (*variable.made_of(), *self._classes_of(variable))):
             self._visit(part, path)
-            waits = waits or id(part) in self.waiting
+            waits = waits or address(whole(part)) in self.waiting
         if waits:
             self.waiting.add(key)
         path.discard(key)
@@ -246,7 +246,7 @@ class Emitter:
 
     def move(self, container: Variable, moving: Callable[[], None]) -> None:
         """Move the iterator on top of the stack: where it stands is a place in the container's new content."""
-        if self.changed or container.source is None or not self.m.effects.has_changed(container):
+        if self.changed or not self.m.effects.has_changed_input(container):
             moving()
             return
         name = self.temp()

@@ -121,7 +121,7 @@ class ObjectIdentity:
             tensors = [v for v in tensors if v.cls is torch.Tensor]
         if len(tensors) > 1:
             self.distinct(*tensors)
-        if any(v.source is not None for v in self._effects.changed.values()):
+        if self._effects.has_changed_inputs():
             forms: dict[type, tuple[bool, bool]] = {}
             stores = [store for value, v in self._inputs.values() for store in self._stores(value, v, forms)]
             for kind in dict.fromkeys(store.kind for store in stores if self._is_changed(store)):

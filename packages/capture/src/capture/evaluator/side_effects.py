@@ -98,6 +98,14 @@ class SideEffects:
         place = address(variable)
         return place in self.changed or place in self.changed_at  # before what is noted apart
 
+    def has_changed_input(self, variable: Variable) -> bool:
+        """Whether it is from outside the frame, where a change of it is made after the graph."""
+        return variable.source is not None and self.has_changed(variable)
+
+    def has_changed_inputs(self) -> bool:
+        """Whether anything from outside the frame was changed."""
+        return any(variable.source is not None for variable in self.changed.values())
+
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""
         self.activity += 1

@@ -24,7 +24,7 @@ from capture.trace_rules import is_infrastructure, is_uninstalled
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .lookups import check_as_found
+from .lookups import check_as_found, is_changed
 from .objects import Object
 
 
@@ -101,10 +101,7 @@ def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _has_changed_warnings(m: Interpreter) -> bool:
     """Whether the frame has changed what becomes of a warning."""
     names = ("filters", "showwarning", "_showwarnmsg_impl")
-    filters = m.builder.met(warnings.filters)
-    return any((id(vars(warnings)), name) in m.globals.written for name in names) or (
-        filters is not None and m.effects.has_changed(filters)
-    )
+    return any((id(vars(warnings)), name) in m.globals.written for name in names) or is_changed(m, warnings.filters)
 
 
 def _warn_at(namespace: dict[str, Any], place: tuple[Any, ...]) -> None:

@@ -52,8 +52,6 @@ class Effects(Protocol):
     mutations: int
     #: Counts changes that a ``__hash__`` may tell of.
     rewritten: int
-    #: What was changed, in the order of first change.
-    changed: dict[int, Variable]
     #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
     remembered: list[Any]
     #: Calls that tell the outside something, before anything is changed.
@@ -72,6 +70,12 @@ class Effects(Protocol):
 
     def has_changed(self, variable: Variable) -> bool:
         """Whether a change of it was noted."""
+
+    def has_changed_input(self, variable: Variable) -> bool:
+        """Whether it is from outside the frame, where a change of it is made after the graph."""
+
+    def has_changed_inputs(self) -> bool:
+        """Whether anything from outside the frame was changed."""
 
     def let_go(self) -> Iterable[tuple[int, Any]]:
         """The objects that were held from outside where the frame began, and by that are not any more; each with a step before that."""

@@ -27,7 +27,7 @@ from .lifetimes import require_from_outside
 from .lookups import MISSING, check_as_found, class_lookup, has_entry, is_data_descriptor, is_of_program, shown_type
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
-from .objects import Object, descriptor_get, reads
+from .objects import Object, descriptor_get, reads, truth_by_methods
 from .own_keys import own_key
 from .payloads import PAYLOADS
 from .weak_references import own_reference
@@ -62,11 +62,8 @@ class Class(Known):
         return super().hash_key(m) if own is None else own_key(m, self, own)
 
     def truth(self, m: Interpreter) -> bool:
-        for name, kind in (("__bool__", bool), ("__len__", int)):
-            found = self.special(m, name)
-            if found is not None:
-                return m.operators.truth(m.operators.answer(m.calls.call(found, [], {}), kind, name))
-        return True
+        told = truth_by_methods(m, self)
+        return True if told is None else told
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         cls = self.value

@@ -15,7 +15,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
 from .constants import BoundBuiltin, Constant, Known
 from .lookups import MISSING, check_own_class, class_lookup, is_of_program, shown_type, tells_in_its_own_way
-from .objects import descriptor_get
+from .objects import descriptor_get, truth_by_methods
 from .own_keys import own_key
 from .plain_values import Plain
 
@@ -84,13 +84,8 @@ class EnumMember(Known):
         return self.attribute(m, name)
 
     def truth(self, m: Interpreter) -> bool:
-        for name, kind in (("__bool__", bool), ("__len__", int)):
-            own = self.special(m, name)
-            if own is not None:
-                return m.operators.truth(m.operators.answer(m.calls.call(own, [], {}), kind, name))
-            if class_lookup(m, type(self.value), name)[0] is not MISSING:
-                break
-        return super().truth(m)
+        told = truth_by_methods(m, self)
+        return super().truth(m) if told is None else told
 
     def hash_key(self, m: Interpreter) -> Hashable:
         own = self.special(m, "__hash__")

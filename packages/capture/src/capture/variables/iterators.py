@@ -92,9 +92,8 @@ class SequenceIterator(Iterator):
 
     def made_of(self) -> Iterable[Variable]:
         if self.position > len(self.sequence.items):  # type: ignore[attr-defined]
-            raise CannotReconstruct(
-                self, "an iterator that stands behind the end"
-            )  # `__setstate__` takes it back to there
+            # `__setstate__` takes it back to there.
+            raise CannotReconstruct(self, "an iterator that stands behind the end")
         return (self.sequence,) if self.position >= 0 else ()  # it lets go of what it is through
 
     def reconstruct(self, e: Emitter) -> None:
@@ -142,9 +141,8 @@ class ReversedIterator(SequenceIterator):
 
     def reconstruct(self, e: Emitter) -> None:
         if not 0 <= self.position < len(self.sequence.items):  # type: ignore[attr-defined]
-            raise CannotReconstruct(
-                self, "a reversed iterator at its end"
-            )  # `__setstate__` takes it to the last element
+            # `__setstate__` takes it to the last element.
+            raise CannotReconstruct(self, "a reversed iterator at its end")
         plain = reversed if self.sequence.holder is None else method_of(type(self.sequence.base()), "__reversed__")  # type: ignore[attr-defined]
         e.call(plain, [self.sequence])
         e.move(self.sequence, functools.partial(_set_position, e, self.position))

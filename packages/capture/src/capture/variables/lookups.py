@@ -49,11 +49,16 @@ def tells_in_its_own_way(cls: type[enum.Enum]) -> bool:
     )
 
 
+def is_changed(m: Interpreter, real: Any) -> bool:
+    """Whether the frame has changed a real object, which does not tell of it yet."""
+    met = m.builder.met(real)
+    return met is not None and m.effects.has_changed(met)
+
+
 def check_as_found(m: Interpreter, *reals: Any) -> None:
     """Raise ``Unsupported`` where the frame has changed one of these: what asks the real object then would learn of it as it was before."""
     for real in reals:
-        met = m.builder.met(real)
-        if met is not None and m.effects.has_changed(met):
+        if is_changed(m, real):
             raise Unsupported(f"what asks a {type(real).__name__} that the program has changed")
 
 

@@ -125,7 +125,17 @@ def shown_by(view: Any, _: int = 0) -> Any:
     return shown_by(shown) if type(shown) is types.MappingProxyType else shown
 
 
-class InputView(Dict):
+class ReadOnly(Variable):
+    """What a view refuses, wherever what it shows comes from."""
+
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        m.errors.throw(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
+        m.errors.throw(TypeError, "'mappingproxy' object does not support item deletion")
+
+
+class InputView(ReadOnly, Dict):
     """A read-only view from outside, of a mapping that is reached by it alone."""
 
     def as_operand(self, m: Interpreter) -> Variable:
@@ -134,12 +144,6 @@ class InputView(Dict):
     def py_copy(self, m: Interpreter) -> Variable:
         """``copy`` of what it shows, a dictionary."""
         return m.effects.created(Dict(dict(self.whole(m))))
-
-    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
-        m.errors.throw(TypeError, "'mappingproxy' object does not support item assignment")
-
-    def delete_item(self, m: Interpreter, key: Variable) -> None:
-        m.errors.throw(TypeError, "'mappingproxy' object does not support item deletion")
 
     def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if symbol == "|=":

@@ -9,12 +9,13 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin
 from .handlers import handles
 from .lookups import has_entry, shown_type
+from .mapping_inputs import ReadOnly
 from .mappings import Dict
 from .objects import Object
 from .reconstruction import Emitter
 
 
-class MappingProxy(Variable):
+class MappingProxy(ReadOnly):
     """A read-only view of a mapping."""
 
     def __init__(self, mapping: Variable) -> None:
@@ -37,12 +38,6 @@ class MappingProxy(Variable):
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         return self.mapping.contains(m, value)
-
-    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
-        m.errors.throw(TypeError, "'mappingproxy' object does not support item assignment")
-
-    def delete_item(self, m: Interpreter, key: Variable) -> None:
-        m.errors.throw(TypeError, "'mappingproxy' object does not support item deletion")
 
     def as_operand(self, m: Interpreter) -> Variable:
         return self.mapping.as_operand(m)

@@ -457,7 +457,7 @@ class DictIterator(Iterator):
         return (self.owner,)
 
     def waits_for(self, m: Interpreter) -> bool:
-        return not self.ended and self.owner.source is not None and m.effects.has_changed(self.owner)
+        return not self.ended and m.effects.has_changed_input(self.owner)
 
     def reconstruct(self, e: Emitter) -> None:
         if self.ended:

@@ -160,6 +160,17 @@ def _discard_attribute(target: object, name: str) -> None:
         object.__delattr__(target, name)
 
 
+def truth_by_methods(m: Interpreter, value: Any) -> bool | None:
+    """What ``__bool__``, else ``__len__``, says of a real object, where its ``special`` finds that written in Python; None otherwise."""
+    for name, kind in (("__bool__", bool), ("__len__", int)):
+        found = value.special(m, name)
+        if found is not None:
+            return m.operators.truth(m.operators.answer(m.calls.call(found, [], {}), kind, name))
+        if class_lookup(m, type(value.value), name)[0] is not MISSING:
+            break
+    return None
+
+
 def _put_in_dictionary(target: Any, name: str, value: Any) -> None:
     object.__getattribute__(target, "__dict__")[name] = value
 

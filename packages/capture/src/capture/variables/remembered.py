@@ -48,7 +48,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
             return m.calls.call(_evaluated(m, function, body), args, kwargs)
         _check_room(function, len(cache) + 1)
         so = Guard(memory, GuardKind.NO_KEY, key)
-        if m.globals.written or any(v.source is not None for v in m.effects.changed.values()):
+        if m.globals.written or m.effects.has_changed_inputs():
             raise Unsupported(
                 f"first call of {function.__qualname__}, which remembers, after something was changed", while_so=(so,)
             )
@@ -57,7 +57,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         m.effects.ran_ahead.add((function, key))
         if key not in cache:
             raise Unsupported(f"call of {function.__qualname__}, whose keys are not understood")
-    found = _read(m, function, cache, key)
+    found = _read(m, function, memory, key)
     if not m.state.probing:
         m.effects.activity += 1
         m.effects.remembered.append(_counted_once(m, function, key, call))
@@ -150,10 +150,11 @@ def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
     return functools.partial(next, itertools.chain([None], later))
 
 
-def _read(m: Interpreter, function: Any, cache: dict[Any, Any], key: Any) -> Variable:
+def _read(m: Interpreter, function: Any, memory: Const, key: Any) -> Variable:
     """What is remembered; guards that it is still that."""
+    cache: dict[Any, Any] = memory.value
     entry = cache[key]
-    m.guards.add(Item(Const(cache, f"{function.__qualname__}.cache"), key), GuardKind.ID, entry)
+    m.guards.add(Item(memory, key), GuardKind.ID, entry)
     if type(entry).__name__ != _LINK:
         return m.builder.known(entry)
     limit = _check_room(function, len(cache))

@@ -383,7 +383,7 @@ class SetIterator(Iterator):
         return (self.owner,) if self.size >= 0 else ()
 
     def waits_for(self, m: Interpreter) -> bool:
-        return self.owner.source is not None and m.effects.has_changed(self.owner)
+        return m.effects.has_changed_input(self.owner)
 
     def reconstruct(self, e: Emitter) -> None:
         if self.size < 0:
