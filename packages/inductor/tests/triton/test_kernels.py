@@ -29,7 +29,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 from inductor.triton import TritonBackend
 
 I0, I1 = sympy.symbols("i0 i1", integer=True, nonnegative=True)
-R = sympy.symbols("r0", integer=True, nonnegative=True)
+R, R1 = sympy.symbols("r0 r1", integer=True, nonnegative=True)
 
 
 def kernel_of(
@@ -39,7 +39,7 @@ def kernel_of(
     args: Sequence[tuple[str, str, torch.dtype]],
 ) -> Kernel:
     dtypes = {name: dtype for name, _, dtype in args}
-    body = record(function, (I0, I1)[: len(outer)], (R,)[: len(inner)], lambda name: dtypes[name])
+    body = record(function, (I0, I1)[: len(outer)], (R, R1)[: len(inner)], lambda name: dtypes[name])
     return Kernel(
         name="kernel",
         device=torch.device("cpu"),
@@ -187,6 +187,55 @@ def test_softmax_persistent_and_looped(width: int) -> None:
     y = torch.empty_like(x)
     run(kernel_of(softmax(width), [6], [width], [("x", "in", x.dtype), ("y", "out", x.dtype)]), x, y)
     torch.testing.assert_close(y, x.softmax(-1))
+
+
+@pytest.mark.parametrize("width", [8200, 20001])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_softmax_of_long_rows(width: int, dtype: torch.dtype) -> None:
+    x = (3 * torch.randn(7, width)).to(dtype)
+    x[1, :8195], x[2, 5], x[3, 8199], x[4], x[5, 0] = (float(v) for v in ("-inf", "inf", "nan", "-inf", "60000"))
+    y = torch.empty(7, width)
+    run(kernel_of(softmax(width), [7], [width], [("x", "in", dtype), ("y", "out", y.dtype)]), x, y)
+    torch.testing.assert_close(y, x.float().softmax(-1), equal_nan=True)
+
+
+@pytest.mark.parametrize("width", [8200, 20001])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_variance_of_long_rows(width: int, dtype: torch.dtype) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        x = ops.load("x", o[0] * width + r[0])
+        count = ops.constant(float(width), torch.float32)
+        total = ops.reduce("sum", x)
+        away = ops.sub(x, ops.truediv(total, count))
+        ops.store("total", o[0], total)
+        ops.store("y", o[0], ops.truediv(ops.reduce("sum", ops.mul(away, away)), count))
+
+    x = torch.randn(4, width).to(dtype)
+    x[1] += 1000
+    x[2, 8199] = float("inf")
+    total, y = torch.empty(2, 4)
+    args = [("x", "in", dtype), ("total", "out", total.dtype), ("y", "out", y.dtype)]
+    kernel = kernel_of(body, [4], [width], args)
+    assert "add_squares" in TritonBackend("cpu").emit(kernel).text
+    run(kernel, x, total, y)
+    torch.testing.assert_close(total, x.double().sum(1).float(), rtol=1e-5, atol=1e-2)
+    torch.testing.assert_close(y, x.double().var(1, correction=0).float(), rtol=1e-5, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(("length", "read"), [(16, True), (2736, True), (15, False)])
+def test_what_a_channel_shares_is_read_once_a_word(length: int, read: bool) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        at = (o[0] * 3 + r[0]) * length + r[1]
+        x = ops.load("x", at)
+        scaled = ops.mul(ops.sub(x, ops.reduce("max", x)), ops.load("w", r[0]))
+        ops.store("y", at, scaled)
+
+    x, w = torch.randn(5, 3, length).half(), torch.randn(3)
+    y = torch.empty(5, 3, length)
+    kernel = kernel_of(body, [5], [3, length], [("x", "in", x.dtype), ("w", "in", w.dtype), ("y", "out", y.dtype)])
+    assert ("repeated" in TritonBackend("cpu").emit(kernel).text) is read
+    run(kernel, x, w, y)
+    torch.testing.assert_close(y, (x.float() - x.float().amax((1, 2), keepdim=True)) * w[:, None])
 
 
 @pytest.mark.parametrize("width", [64, 5000])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
+import sympy
 import torch
 
 from inductor.device import Kernel
@@ -37,11 +38,12 @@ from inductor.ir.operations import (
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import INDEX_RULES
 from inductor.primitives import REDUCTIONS
-from inductor.triton.blocks import INT32_LIMIT, Blocks, Nature, choose
+from inductor.schedule.space import index_of
+from inductor.triton.blocks import INT32_LIMIT, WORD, Blocks, Nature, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
-from inductor.triton.online import Online, walked_together
+from inductor.triton.online import Online, lanes, walked_together
 from inductor.triton.scans import beginning, has_scan, scan_lines, shared_part, sharing
 from inductor.triton.tiles import Tile, is_turned, tile_of
 from symshapes import print_expr
@@ -78,6 +80,23 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
     # Values in order of definition, then stores: a pass reads a point before it writes it.
     ordered = [sorted(ops, key=lambda at: (isinstance(body.ops[at], Store), at)) for ops in passes]
     return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
+
+
+def _read_at_once(kernel: Kernel) -> int:
+    """How many points of a row a thread reads by one instruction: words, unless rows begin anywhere in memory."""
+    body, widths, points = kernel.body, {arg.name: arg.dtype.itemsize for arg in kernel.args}, 1
+    variables = frozenset((*body.outer_vars, *body.inner_vars))
+    for op in body.ops:
+        if isinstance(op, Load) and not op.index.free_symbols.isdisjoint(body.inner_vars[-1:]):
+            steps = [step for step in dict(index_of(op.index, variables).coefficients).values() if step != 1]
+            if all(isinstance(step, int) for step in steps):
+                points = max(points, math.gcd(WORD // widths[op.buffer], *steps))
+    return points
+
+
+def _of_word(variable: Symbol) -> Symbol:
+    """An inner variable where a word of points begins."""
+    return sympy.Symbol(f"{variable}_word", integer=True, nonnegative=True)
 
 
 def general_blocks(kernel: Kernel) -> Blocks:
@@ -135,6 +154,7 @@ class KernelPrinter:
         self._names: dict[int, str] = {}
         self._checked = {op.symbol for op in kernel.body.ops if isinstance(op, Indirect) and is_checked(op)}
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
+        self._word = _read_at_once(kernel)
 
     def text(self) -> str:
         """The whole function."""
@@ -238,7 +258,13 @@ class KernelPrinter:
     def _inner_variables(self, start: str) -> None:
         self._line(f"r_index = {start} + tl.arange(0, RBLOCK)[None, :].to({self._int})")
         self._line("r_mask = (r_index < r_count) & x_mask")
-        self._unflatten("r_index", self.kernel.body.inner_vars, self.kernel.inner_sizes)
+        variables, sizes = self.kernel.body.inner_vars, self.kernel.inner_sizes
+        self._unflatten("r_index", variables, sizes)
+        if any(self._is_one_word(at) for at in self.plan.inner):
+            word = self._word
+            self._line(f"w_index = {start} + {word} * tl.arange(0, RBLOCK // {word})[None, :].to({self._int})")
+            self._line("w_mask = (w_index < r_count) & x_mask")
+            self._unflatten("w_index", tuple(map(_of_word, variables)), sizes)
 
     # Operations
 
@@ -311,6 +337,12 @@ class KernelPrinter:
             self._value(at, f"tl.load({op.buffer} + tl.full([1, 1], {self._index(op.index)}, {self._int})){widen}")
             return
         pointer, guard = self._access(at, op, op.mask)
+        if self._is_one_word(at):
+            word, variables = self._word, self.kernel.body.inner_vars
+            index = self._index(op.index.xreplace({variable: _of_word(variable) for variable in variables}))
+            pointer = f"{op.buffer} + tl.broadcast_to({index}, [XBLOCK, RBLOCK // {word}])"
+            self._value(at, f"prelude.repeated(tl.load({pointer}, mask=w_mask, other=0), {word}){widen}")
+            return
         if self._is_along_the_row(at, op):
             pointer = f"{op.buffer} + tl.broadcast_to({self._index(op.index)}, [1, RBLOCK])"
             self._value(at, f"tl.load({pointer}, mask=r_index < r_count, other=0){widen}")
@@ -326,6 +358,15 @@ class KernelPrinter:
         """Whether all points read the same one, which is there since a program has a point: it is read, and computed with, once."""
         known = set(self.kernel.symbols)
         return op.mask is None and not self._covers_block(at) and op.index.free_symbols <= known
+
+    def _is_one_word(self, at: int) -> bool:
+        """Whether it is a load of one element for all that a thread reads by one instruction: what all of a channel's points share."""
+        op, body, sizes = self.kernel.body.ops[at], self.kernel.body, self.kernel.inner_sizes
+        if not isinstance(op, Load) or op.mask is not None or self.blocks.tile is not None or self._word == 1:
+            return False
+        used = op.index.free_symbols
+        apart = used.isdisjoint((*body.inner_vars[-1:], *body.indirects())) and not used.isdisjoint(body.inner_vars)
+        return apart and sizes[-1].is_Integer and int(sizes[-1]) % self._word == 0
 
     def _is_along_the_row(self, at: int, op: Load) -> bool:
         """Whether it is the same for all columns of a block of columns, and read once for all of them."""
@@ -410,6 +451,8 @@ class KernelPrinter:
     def _looped_pass(self, k: int, walk: Pass, together: Sequence[Online]) -> None:
         """A walk by steps. `together`: it does what the next one is for, too."""
         alone = () if together else walk.reductions
+        if together:
+            self._line(lanes(self._word))
         for line in chain.from_iterable(one.beginning for one in together):
             self._line(line)
         for at in alone:

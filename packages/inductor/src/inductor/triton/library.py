@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 from triton import knobs
 from triton.language.extra import libdevice as device_library
+from triton.language.extra.cuda import num_threads
 
 from inductor.triton import prelude
 
@@ -92,6 +93,11 @@ def _widened(x: Any, dtype: Any) -> Any:
     return x.to(tl.float32).to(dtype)
 
 
+def _num_threads() -> Any:
+    """`num_threads` under the interpreter, which has none: a number that leaves a lane several points."""
+    return tl.constexpr(32)
+
+
 @triton.jit
 def widened(x, dtype):  # type: ignore[no-untyped-def]
     """Numbers in a dtype that has all of them."""
@@ -124,6 +130,7 @@ def short_cos(x):  # type: ignore[no-untyped-def]
 
 if INTERPRETED:
     dot, short_dot, widened = _dot, _dot, _widened
+    num_threads = _num_threads
     short_log, short_cos = libdevice.log, libdevice.cos
 
 
@@ -142,18 +149,25 @@ def log_add_exp(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_exponential(most, total, x):  # type: ignore[no-untyped-def]
-    """The largest number and the sum of the exponentials of all numbers' differences from it, with one more number. -inf adds nothing,
-    also before there is another."""
-    away = x - most
-    part = libdevice.exp(tl.where(x == float("-inf"), float("-inf"), -tl.abs(away)))
-    return prelude.maximum(most, x), tl.where(away > 0, total * part + 1.0, total + part)
+def largest_of(a, b):  # type: ignore[no-untyped-def]
+    """The larger of two floating numbers by one instruction; NaN if either is."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def add_exponentials(most, total, x):  # type: ignore[no-untyped-def]
+    """Each lane's largest number and the sum of the exponentials of its numbers' differences from it, with those of one more block.
+    -inf adds nothing, also before there is another."""
+    x = tl.reshape(x, [x.shape[0], x.shape[1] // most.shape[1], most.shape[1]])
+    largest = largest_of(tl.reduce(x, 1, largest_of), most)
+    base = tl.where(largest == float("-inf"), 0.0, largest)
+    return largest, total * libdevice.exp(most - base) + tl.sum(libdevice.exp(x - base[:, None, :]), 1)
 
 
 @triton.jit
 def all_exponentials(most, total):  # type: ignore[no-untyped-def]
-    """Those of all lanes."""
-    largest = tl.reduce(most, 1, prelude.maximum)[:, None]
+    """Those of all lanes together."""
+    largest = tl.reduce(most, 1, largest_of)[:, None]
     return largest, tl.sum(total * libdevice.exp(most - largest), 1)[:, None]
 
 

@@ -2,7 +2,8 @@
 mended where more becomes known (a softmax's sum of exponentials under the largest value, a variance under the mean).
 
 Flows in: a body and the plan of its passes. Flows out: which passes are walked together, and the lines of that walk: each lane of a
-block has numbers of its own, which are put together in the end.
+block has numbers of its own, which are put together in the end. A block's points are shared among as many lanes as threads read at once,
+so that a thread has few numbers of its own, and looks at all of its points before it mends them.
 
 Sums of squares: B. P. Welford, "Note on a method for calculating corrected sums of squares and products" (1962), in each lane; lanes by
 T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979). Sums of
@@ -38,7 +39,7 @@ class Online:
         """Before the walk."""
         for name in self._names:
             start = "float('-inf')" if self.kind == "exponentials" and name == f"a{self.first}" else "0"
-            yield f"{name} = tl.full([XBLOCK, RBLOCK], {start}, tl.float32)"
+            yield f"{name} = tl.full([XBLOCK, LANES], {start}, tl.float32)"
 
     @property
     def _names(self) -> list[str]:
@@ -50,8 +51,8 @@ class Online:
         """With a block of values, the one that begins at `start`."""
         held = ", ".join(self._names)
         if self.kind == "exponentials":
-            return f"{held} = library.add_exponential({held}, tl.where(r_mask, {value}, float('-inf')))"
-        return f"{held} = prelude.add_square({held}, {value}, r_mask, {start} // RBLOCK + 1)"
+            return f"{held} = library.add_exponentials({held}, tl.where(r_mask, {value}, float('-inf')))"
+        return f"{held} = prelude.add_squares({held}, {value}, r_mask, {start}, r_count)"
 
     @property
     def ending(self) -> str:
@@ -59,7 +60,18 @@ class Online:
         held = ", ".join(self._names)
         if self.kind == "exponentials":
             return f"v{self.first}, v{self.second} = library.all_exponentials({held})"
-        return f"v{self.first}, v{self.second} = prelude.all_squares({held}, r_count, RBLOCK)"
+        return f"v{self.first}, v{self.second} = prelude.all_squares({held}, r_count)"
+
+
+def lanes(read: int) -> str:
+    """The line that says how many lanes a block has.
+
+    Args:
+        read: points that a thread reads at once.
+    """
+    return (
+        f"LANES: tl.constexpr = RBLOCK if RBLOCK < {read} * library.num_threads() else {read} * library.num_threads()"
+    )
 
 
 def walked_together(body: Body, plan: Levels, k: int, count: Expr) -> list[Online]:

@@ -57,6 +57,13 @@ def same(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def repeated(x, times: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Each number of a row so many times."""
+    wide = tl.broadcast_to(x[:, :, None], [x.shape[0], x.shape[1], times])
+    return tl.reshape(wide, [x.shape[0], x.shape[1] * times])
+
+
+@triton.jit
 def add(a, b):  # type: ignore[no-untyped-def]
     return a + b
 
@@ -67,24 +74,39 @@ def multiply(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def add_square(total, mean, squares, x, mask, count):  # type: ignore[no-untyped-def]
-    """The sum and the mean of `count` numbers, and the sum of the squares of their differences from it, of which `x` is the last one;
-    where the mask is false there are fewer. (Sums are right also of infinite numbers.)"""
-    total += tl.where(mask, x, 0.0)
-    x = tl.where(mask, x, mean)
-    away = x - mean
-    mean += away * (1.0 / count)
-    return total, mean, squares + away * (x - mean)
+def add_squares(total, mean, squares, x, mask, start, end):  # type: ignore[no-untyped-def]
+    """The sum and the mean of each lane's numbers before `start`, and the sum of the squares of their differences from it, with those of
+    one more block, where the mask is true. (Sums are right also of infinite numbers.)
+
+    Args:
+        end: how many numbers there are in all.
+    """
+    lanes: tl.constexpr = mean.shape[1]
+    steps: tl.constexpr = x.shape[1] // lanes
+    there = tl.reshape(tl.broadcast_to(mask, x.shape), [x.shape[0], steps, lanes])
+    x = tl.reshape(x, [x.shape[0], steps, lanes])
+    more, count = tl.sum(tl.where(there, x, 0.0), 1), tl.clamp(_of_each_lane(end - start, lanes), 0.0, steps)
+    middle = more / tl.maximum(count, 1.0)
+    away = tl.where(there, x - middle[:, None, :], 0.0)
+    before = start // lanes
+    share = count / tl.maximum(before + count, 1.0)
+    between = tl.where(count > 0, middle - mean, 0.0)
+    squares += tl.sum(away * away, 1) + between * between * (before * share)
+    return total + more, mean + between * share, squares
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def all_squares(total, mean, squares, count, step: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The sum of the numbers of all lanes, and of the squares of their differences from its mean: of `count` numbers each `step`th is
-    a lane's."""
-    each = ((count - tl.arange(0, step)[None, :] + (step - 1)) // step).to(tl.float32)
+def all_squares(total, mean, squares, count):  # type: ignore[no-untyped-def]
+    """The sum of the numbers of all lanes, `count` of them, and of the squares of their differences from its mean."""
     total = tl.sum(total, 1)[:, None]
     away = mean - total / count
-    return total, tl.sum(squares + each * away * away, 1)[:, None]
+    return total, tl.sum(squares + _of_each_lane(count, mean.shape[1]) * away * away, 1)[:, None]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _of_each_lane(count, lanes: tl.constexpr):  # type: ignore[no-untyped-def]
+    """How many of so many numbers each lane has, of which they get one after the other."""
+    return ((count - tl.arange(0, lanes)[None, :] + (lanes - 1)) // lanes).to(tl.float32)
 
 
 @triton.jit
