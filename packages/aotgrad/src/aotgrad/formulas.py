@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
-from symshapes import FakeTensor, facts_of
+from symshapes import FakeTensor, facts_of, register_fake
 
 _library = torch.library.Library("aotgrad", "FRAGMENT")
 
@@ -159,7 +159,7 @@ def gradient_operator(op: Any, wanted: tuple[bool, ...]) -> Any:
         return _one_or_all(tuple(made))
 
     _library.impl(ours, run, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"aotgrad::{ours}", shapes, lib=_library)
+    register_fake(f"aotgrad::{ours}", shapes, _library)
     return getattr(torch.ops.aotgrad, ours).default
 
 

@@ -18,7 +18,16 @@ from typing import Any
 import torch
 
 from aotgrad.errors import Unsupported
-from symshapes import OperatorFacts, facts_of, register_in_place, register_launches, same_layout, same_size, same_sizes
+from symshapes import (
+    OperatorFacts,
+    facts_of,
+    register_fake,
+    register_in_place,
+    register_launches,
+    same_layout,
+    same_size,
+    same_sizes,
+)
 
 _library = torch.library.Library("aotgrad", "FRAGMENT")
 
@@ -167,7 +176,7 @@ def forms_of(op: Any, layout: Layout, dims: tuple[int, ...]) -> Forms:
 
     for each, function, fake in ((f"{name}__in_place", run, run), (name, functional, shapes)):
         _library.impl(each, function, "CompositeExplicitAutograd")
-        torch.library.register_fake(f"aotgrad::{each}", fake, lib=_library)
+        register_fake(f"aotgrad::{each}", fake, _library)
     forms = [getattr(torch.ops.aotgrad, each).default for each in (f"{name}__in_place", name)]
     register_in_place(forms[1], forms[0])
     if facts.launches:  # a copy of a block is no more than that, either

@@ -12,19 +12,21 @@ from symshapes import (
     mark_unbacked,
     maybe_mark_dynamic,
 )
+from symshapes import collection_held_back as _collection_held_back
 from symshapes import own_folders as _own_folders
 
-from . import config
-from .api import compile, compile_module, explain, report, reset, trace
-from .backends import backend_named, list_backends
-from .bytecode.dialect import current as _current_dialect
-from .causes import Cause, cause_of
-from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, RecompileError
-from .graph import Break, CapturedGraph
-from .marks import allow_in_graph, assume_constant_result, disable, is_compiling, substitute_in_graph
-from .notices import CaptureWarning
-from .report import Trace
-from .stance import set_stance
+with _collection_held_back():
+    from . import config
+    from .api import compile, compile_module, explain, report, reset, trace
+    from .backends import backend_named, list_backends
+    from .bytecode.dialect import current as _current_dialect
+    from .causes import Cause, cause_of
+    from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, RecompileError
+    from .graph import Break, CapturedGraph
+    from .marks import allow_in_graph, assume_constant_result, disable, is_compiling, substitute_in_graph
+    from .notices import CaptureWarning
+    from .report import Trace
+    from .stance import set_stance
 
 __all__ = [
     "Break",

@@ -13,13 +13,12 @@ from typing import Any, NoReturn
 
 from torch import fx
 
-from symshapes import MarkError, TraceSpoiled, finalizers_outside_modes, phase
+from symshapes import MarkError, TraceSpoiled, collection_held_back, finalizers_outside_modes, phase
 
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .attempt import FrameInput
 from .bytecode import argument_names
-from .collecting import collection_held_back
 from .driver import capture_frame
 from .errors import (
     CaptureError,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from inductor.philox import random_bits
-from symshapes import ELEMENTWISE
+from symshapes import ELEMENTWISE, register_fake
 
 DIGITS: dict[torch.dtype, int] = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
 """Random bits of a uniform number, as many as the dtype holds: so that none rounds to 1."""
@@ -82,7 +82,7 @@ def _like(seeds: Tensor, which: int, size: Sequence[int], *numbers: int, dtype: 
 _FUNCTIONS: dict[str, Any] = {"uniform": _uniform, "normal": _normal, "integers": _integers}
 for _name, _function in _FUNCTIONS.items():
     _library.impl(_name, _function, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"in_kernel::{_name}", _like, lib=_library)
+    register_fake(f"in_kernel::{_name}", _like, _library)
 
 UNIFORM: Any = torch.ops.in_kernel.uniform.default
 """Floating numbers of [0, 1)."""

@@ -10,9 +10,12 @@ from typing import Any, TypeVar, overload
 import torch
 
 import capture
-from inductor import prepare_backends
-from meta.backends import BACKENDS, WITH_MODES, Backend, backend_named, inductor
-from meta.modes import mode_named
+from symshapes import collection_held_back
+
+with collection_held_back():
+    from inductor import prepare_backends
+    from meta.backends import BACKENDS, WITH_MODES, Backend, backend_named, inductor
+    from meta.modes import mode_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 D = TypeVar("D", bound="property | classmethod[Any, ..., Any] | functools.cached_property[Any]")

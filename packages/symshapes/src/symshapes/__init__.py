@@ -3,102 +3,107 @@
 # First of all, and for all parts, since each imports this one: whether this Python and this torch will do.
 from symshapes import _supported as _supported  # isort: split
 
-from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
-from symshapes.checkpoint import Checkpoint
-from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
-from symshapes.counted import counted_factories
-from symshapes.env import ShapeEnv, UnbackedError
-from symshapes.expr import (
-    SYMBOLIC,
-    ExprWriter,
-    FloorDiv,
-    IntFunction,
-    Max,
-    Min,
-    Mod,
-    evaluate,
-    expr_of,
-    expr_text,
-    hint_of,
-    index_symbol,
-    is_open,
-    is_unbacked,
-    parse_expr,
-    print_expr,
-    read_exprs,
-    simplify_with_ranges,
-    size_symbol,
-)
-from symshapes.expr.ranges import ValueRange, bound
-from symshapes.facts import (
-    ELEMENTWISE,
-    HALF_DTYPES,
-    NUMBER_DTYPES,
-    OperatorFacts,
-    WrittenArgument,
-    facts_if_operator,
-    facts_of,
-    holds_all_of,
-    inverse_permutation,
-    is_block,
-    is_dense,
-    memory_order,
-    opmath_dtype,
-    override_questions,
-    register_in_place,
-    register_launches,
-    result_dtype,
-    same_layout,
-    same_metadata,
-    same_size,
-    same_sizes,
-    uncastable,
-    unlike_sizes,
-    unlike_target,
-)
-from symshapes.fake import FakeMode, FakeTensor, taking_symbols
-from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
-from symshapes.generated import (
-    build_python,
-    is_generated,
-    is_own_file,
-    mark_generated,
-    on_generated,
-    own_folders,
-    reset_generated,
-)
-from symshapes.graph_module import LazyGraphModule
-from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, SymbolFacts
-from symshapes.infra_mode import InfraMode
-from symshapes.magic import install as _install_magic
-from symshapes.node import SymNode
-from symshapes.numbers import number_function
-from symshapes.phases import phase, timed_phases
-from symshapes.policy import (
-    Dim,
-    DimMark,
-    DimPolicy,
-    MarkError,
-    constrain_range,
-    mark_dynamic,
-    mark_static,
-    mark_unbacked,
-    maybe_mark_dynamic,
-    policy_of,
-)
-from symshapes.rules import (
-    DataDependentError,
-    TensorMeta,
-    View,
-    contiguous_strides,
-    looks_channels_last,
-    missing_rules,
-    register_rule,
-    reset_rules,
-)
-from symshapes.runtime_checks import refused, require
-from symshapes.straight_line import StraightLine, names_in
-from symshapes.undisturbed import levels_kept, undisturbed_autograd
+from symshapes.collecting import collection_held_back
+
+# What an import makes stays: a collection would walk over all that the program has, and find nothing.
+with collection_held_back():
+    from symshapes._torch import register_fake
+    from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+    from symshapes.checkpoint import Checkpoint
+    from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
+    from symshapes.counted import counted_factories
+    from symshapes.env import ShapeEnv, UnbackedError
+    from symshapes.expr import (
+        SYMBOLIC,
+        ExprWriter,
+        FloorDiv,
+        IntFunction,
+        Max,
+        Min,
+        Mod,
+        evaluate,
+        expr_of,
+        expr_text,
+        hint_of,
+        index_symbol,
+        is_open,
+        is_unbacked,
+        parse_expr,
+        print_expr,
+        read_exprs,
+        simplify_with_ranges,
+        size_symbol,
+    )
+    from symshapes.expr.ranges import ValueRange, bound
+    from symshapes.facts import (
+        ELEMENTWISE,
+        HALF_DTYPES,
+        NUMBER_DTYPES,
+        OperatorFacts,
+        WrittenArgument,
+        facts_if_operator,
+        facts_of,
+        holds_all_of,
+        inverse_permutation,
+        is_block,
+        is_dense,
+        memory_order,
+        opmath_dtype,
+        override_questions,
+        register_in_place,
+        register_launches,
+        result_dtype,
+        same_layout,
+        same_metadata,
+        same_size,
+        same_sizes,
+        uncastable,
+        unlike_sizes,
+        unlike_target,
+    )
+    from symshapes.fake import FakeMode, FakeTensor, taking_symbols
+    from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
+    from symshapes.generated import (
+        build_python,
+        is_generated,
+        is_own_file,
+        mark_generated,
+        on_generated,
+        own_folders,
+        reset_generated,
+    )
+    from symshapes.graph_module import LazyGraphModule
+    from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, SymbolFacts
+    from symshapes.infra_mode import InfraMode
+    from symshapes.magic import install as _install_magic
+    from symshapes.node import SymNode
+    from symshapes.numbers import number_function
+    from symshapes.phases import phase, timed_phases
+    from symshapes.policy import (
+        Dim,
+        DimMark,
+        DimPolicy,
+        MarkError,
+        constrain_range,
+        mark_dynamic,
+        mark_static,
+        mark_unbacked,
+        maybe_mark_dynamic,
+        policy_of,
+    )
+    from symshapes.rules import (
+        DataDependentError,
+        TensorMeta,
+        View,
+        contiguous_strides,
+        looks_channels_last,
+        missing_rules,
+        register_rule,
+        reset_rules,
+    )
+    from symshapes.runtime_checks import refused, require
+    from symshapes.straight_line import StraightLine, names_in
+    from symshapes.undisturbed import levels_kept, undisturbed_autograd
 
 __all__ = [
     "ELEMENTWISE",
@@ -146,6 +151,7 @@ __all__ = [
     "ambient",
     "bound",
     "build_python",
+    "collection_held_back",
     "connected",
     "constrain_range",
     "contiguous_strides",
@@ -188,6 +194,7 @@ __all__ = [
     "print_expr",
     "read_exprs",
     "refused",
+    "register_fake",
     "register_in_place",
     "register_launches",
     "register_rule",

@@ -4,6 +4,7 @@ A new torch release is this file's work: names in, plain functions and constants
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -74,6 +75,15 @@ def fake_function(op: Any) -> Any | None:
     """What a user registered by `torch.library.register_fake` for an operator; the kernel made of it refuses sizes in data."""
     kernel = torch._library.simple_registry.singleton.find(op._schema.name).fake_impl.kernel
     return None if kernel is None else kernel.func
+
+
+def register_fake(name: str, function: Callable[..., Any], library: torch.library.Library) -> None:
+    """`torch.library.register_fake` for an operator ("namespace::name") of a package's own library.
+
+    That asks which module called it, for which it walks over all modules there are, at each operator again; here they are known.
+    """
+    fake = torch._library.simple_registry.singleton.find(name).fake_impl
+    library._registration_handles.append(fake.register(function, function.__module__, lib=library))
 
 
 # What `torch.library.get_ctx` gives such a function is set by the mode that runs it.

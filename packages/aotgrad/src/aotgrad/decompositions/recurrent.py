@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from aotgrad import _torch
 from aotgrad.decompositions.registry import decomposition
 from aotgrad.errors import Unsupported
+from symshapes import register_fake
 
 aten = torch.ops.aten
 
@@ -49,7 +50,7 @@ def _shapes(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 _library.impl("mkldnn_rnn_layer", _run, "CPU")
-torch.library.register_fake("aotgrad::mkldnn_rnn_layer", _shapes, lib=_library)
+register_fake("aotgrad::mkldnn_rnn_layer", _shapes, _library)
 
 
 @decomposition(aten.mkldnn_rnn_layer.default)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 
-from symshapes import register_launches
+from symshapes import register_fake, register_launches
 
 from .description import Kernel
 
@@ -90,7 +90,7 @@ def _made(kernel: Kernel, launcher: Launcher, texts: list[str]) -> Any:
     _library.impl(name, _runner(kernel, launcher), "CompositeExplicitAutograd")
     # A kernel knows nothing of autograd: nothing is recorded, no version counted.
     _library.impl(name, torch.library.fallthrough_kernel, "Autograd")
-    torch.library.register_fake(f"{_NAMESPACE}::{name}", _no_result, lib=_library)
+    register_fake(f"{_NAMESPACE}::{name}", _no_result, _library)
     operator = getattr(getattr(torch.ops, _NAMESPACE), name).default
     register_launches(operator)
     return operator
