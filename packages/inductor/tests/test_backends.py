@@ -11,7 +11,16 @@ import pytest
 import torch
 from inductor_tracing import trace
 
-from inductor import Options, ReferenceBackend, backend_for, compile_graph, load_stored, register_backend, traits_of
+from inductor import (
+    Options,
+    ReferenceBackend,
+    backend_for,
+    compile_graph,
+    load_stored,
+    prepare_backends,
+    register_backend,
+    traits_of,
+)
 from inductor import backends as backends_module
 from inductor.cache.key import Surroundings, package_hash
 from symshapes import ambient
@@ -154,3 +163,35 @@ def test_what_a_backend_inherits_and_a_partial_function_are_part_of_the_key(inst
     for backends, functions in (([heir], []), ([], [rewrite])):
         surroundings = Surroundings.of(ambient(), Options(), backends, (), functions)
         assert backend.__module__ in dict(surroundings.sources)
+
+
+class _Eager(ReferenceBackend):
+    """Says what it was told to begin with."""
+
+    def __init__(self) -> None:
+        super().__init__("cpu")
+        self.begun: list[bool] = []
+
+    def prepare(self, *, compiling: bool) -> None:
+        self.begun.append(compiling)
+
+
+@pytest.mark.parametrize("stored", ["nothing", "something", "nothing ever"])
+def test_compiling_is_begun_with_where_it_is_sure_to_be_needed(
+    stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Used:
+        @staticmethod
+        def is_initialized() -> bool:
+            return True
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cpu"))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: Used)
+    monkeypatch.setattr(backends_module, "_registered", {})
+    backend = _Eager()
+    register_backend(backend)
+    if stored == "something":
+        compile_graph(*trace(lambda x: x + 1, torch.ones(3)), Options(cache_dir=str(tmp_path)))
+        backend.begun.clear()
+    prepare_backends(Options(cache=stored != "nothing ever", cache_dir=str(tmp_path)))
+    assert backend.begun == ([False] if stored == "something" else [False, True])

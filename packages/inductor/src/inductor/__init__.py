@@ -2,9 +2,9 @@
 
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.ahead import NativeGraph, compile_ahead
-from inductor.api import compile_graph, fuses_attention, prepare_graph
+from inductor.api import compile_graph, fuses_attention, prepare_backends, prepare_graph
 from inductor.artefact import CompiledGraph, InterpretedWarning, Stats, load_stored
-from inductor.backends import backend_for, prepare_backends, register_backend, traits_of
+from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.codegen.native import FOLDER as NATIVE_FOLDER

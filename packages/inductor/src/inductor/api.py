@@ -67,6 +67,23 @@ def compile_graph(
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
 
 
+def prepare_backends(options: Options | None = None) -> None:
+    """Let the backend of the accelerator that the program uses already, if it does, begin with what its first kernels will need: with what
+    compiling takes, too, where no graph was ever stored, so that the first will have to be compiled."""
+    options = Options() if options is None else options
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None or not torch.get_device_module(accelerator).is_initialized():
+        return
+    try:
+        backend = Devices({}, options.backends).backend(accelerator)
+    except LookupError:  # told where it matters: where a graph is compiled for it
+        return
+    if isinstance(backend, PreparingBackend):
+        backend.prepare(compiling=False)
+        if not options.cache or DiskCache(SECTION, options.cache_dir).is_empty():
+            backend.prepare(compiling=True)
+
+
 def prepare_graph(
     graph: fx.Graph, options: Options | None = None, *, backends: Mapping[str, DeviceBackend] | None = None
 ) -> None:

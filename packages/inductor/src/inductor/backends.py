@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import torch
 
-from inductor.device import DeviceBackend, PreparingBackend
+from inductor.device import DeviceBackend
 from inductor.traits import DeviceTraits
 
 GROUP = "inductor.device_backends"
@@ -56,19 +56,6 @@ def backend_for(device: torch.device, distribution: str | None = None) -> Device
     if found is None:
         found = _only[kind] = _unnamed(kind)
     return found
-
-
-def prepare_backends() -> None:
-    """Let the backend of the accelerator that the program uses already, if it does, begin with what its first kernels will need."""
-    accelerator = torch.accelerator.current_accelerator()
-    if accelerator is None or not torch.get_device_module(accelerator).is_initialized():
-        return
-    try:
-        backend = backend_for(accelerator)
-    except LookupError:  # told where it matters: where a graph is compiled for it
-        return
-    if isinstance(backend, PreparingBackend):
-        backend.prepare(compiling=False)
 
 
 def class_name(backend: DeviceBackend) -> str:

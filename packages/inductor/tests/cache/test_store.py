@@ -46,14 +46,15 @@ def made(cache: DiskCache, key: str = KEY) -> bool:
 
 def test_put_and_get(tmp_path: Path) -> None:
     cache = DiskCache("section", tmp_path)
-    assert cache.get(KEY) is None
+    assert cache.get(KEY) is None and cache.is_empty()
     entry = cache.put(KEY, {"a.txt": b"1", "b.txt": b"2"})
     again = cache.get(KEY)
     assert again == entry and again.files == {"a.txt": b"1", "b.txt": b"2"}
     assert entry.path("a.txt").read_bytes() == b"1"
     assert cache.put(KEY, {"a.txt": b"other"}).files["a.txt"] == b"1"
+    assert not cache.is_empty() and DiskCache("another", tmp_path).is_empty()
     cache.remove(KEY)
-    assert cache.get(KEY) is None
+    assert cache.get(KEY) is None and cache.is_empty()
     assert list(entry.folder.parent.iterdir()) == []
 
 

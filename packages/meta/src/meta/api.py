@@ -146,9 +146,11 @@ def _chosen(backend: Any, mode: str | None, options: dict[str, Any] | None) -> t
         chosen = backend
     else:
         raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
-    freeze = chosen is inductor and chosen_mode.options_with(options).freezing
+    freeze = False
     if chosen is inductor:
-        prepare_backends()
+        made_with = chosen_mode.options_with(options)
+        freeze = made_with.freezing
+        prepare_backends(made_with)
     if any(chosen is one for one in WITH_MODES.values()):
         chosen = functools.partial(chosen, mode=chosen_mode)
     elif mode not in (None, "default"):

@@ -142,6 +142,11 @@ class DiskCache:
                 with contextlib.suppress(OSError):
                     discard(Path(bucket.path))
 
+    def is_empty(self) -> bool:
+        """Whether there is no entry of this section."""
+        buckets = (bucket for base in self._place.readable() for bucket in _listed(base / self._section))
+        return not any(_listed(Path(bucket.path)) for bucket in buckets)
+
     def _path(self, base: Path, key: str) -> Path:
         return base / self._section / key[:2] / key
 

@@ -56,7 +56,7 @@ def same(a, b):  # type: ignore[no-untyped-def]
     return (a == b) | ((a != a) & (b != b))
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def repeated(x, times: tl.constexpr):  # type: ignore[no-untyped-def]
     """Each number of a row so many times."""
     wide = tl.broadcast_to(x[:, :, None], [x.shape[0], x.shape[1], times])
@@ -95,7 +95,7 @@ def add_squares(total, mean, squares, x, mask, start, end):  # type: ignore[no-u
     return total + more, mean + between * share, squares
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def all_squares(total, mean, squares, count):  # type: ignore[no-untyped-def]
     """The sum of the numbers of all lanes, `count` of them, and of the squares of their differences from its mean."""
     total = tl.sum(total, 1)[:, None]

@@ -26,7 +26,7 @@ FEWEST_CORES = 4
 """On fewer this process and one that compiles for it would take turns."""
 TRIES = 2
 """Of a kernel in whose company processes end."""
-AT_ONCE = 4
+AT_ONCE = 8
 """Are started before it is known how many kernels there are."""
 PATIENCE = 1.0
 """Seconds that a process has to end and leave nothing behind."""
