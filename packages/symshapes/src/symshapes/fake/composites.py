@@ -59,16 +59,25 @@ def attention(
     fused = _Fused()
     if attn_mask is not None and any(map(is_unbacked, attn_mask.shape)):
         attn_mask, by_products = _masked_by_sizes_in_data(fused, torchs, query, key, value, attn_mask)
-        if not by_products:
-            whole = fused.again(query, key, value, attn_mask)
-            if whole is None:
-                raise DataDependentError(F.scaled_dot_product_attention)
-            return whole
-        return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        if by_products:
+            return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        whole = fused.again(query, key, value, attn_mask)
+        if whole is None:
+            raise DataDependentError(F.scaled_dot_product_attention)
+        return whole
     if _is_fused(fused, torchs, query, key, value, attn_mask):
         whole = fused.again(query, key, value, attn_mask)
         return torchs(query, key, value, attn_mask) if whole is None else whole
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def attention_by_torch(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *options: Any, **named: Any
+) -> Tensor:
+    """The same where torch's C++ takes symbols, but for masks of which only the run tells whether they are repeated."""
+    in_data = attn_mask is not None and any(map(is_unbacked, attn_mask.shape))
+    chosen = attention if in_data else F.scaled_dot_product_attention
+    return chosen(query, key, value, attn_mask, *options, **named)
 
 
 def attention_by_products(
@@ -407,6 +416,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.rnn_relu_cell: _rnn_cell(torch.relu),
     torch.dropout: dropout,
     F.dropout: functional_dropout,
+    F.scaled_dot_product_attention: attention_by_torch,
     **AVERAGES,
     **RECURRENT,
     **RESAMPLING,
