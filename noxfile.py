@@ -181,7 +181,7 @@ def types(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Ours, torch.compile and eager in one table: `nox -s bench -- --suite models --json out.json`."""
     install_packages(session, torch=TORCH_312)
-    session.install("torchvision==0.26.0", "timm>=1.0", "transformers>=4.50", "rich", "psutil", "expecttest")
+    session.install("torchvision==0.26.0", "timm>=1.0", "transformers>=4.50", "scipy", "rich", "psutil", "expecttest")
     if "programs" in session.posargs:
         # Torch is named again, so that none of the libraries pulls another.
         session.install(TORCH_312, *LIBRARIES)

@@ -55,6 +55,23 @@ def test_what_makes_a_mixture() -> None:
         catalogue.build("transformers:JetMoeModel/batched_mm")
 
 
+def test_what_cannot_be_built_is_not_built_to_find_out() -> None:
+    """A constructor that fails once it has made most of the model would fill the memory at each level."""
+
+    class Unbuildable(torch.nn.Module):
+        def __init__(self, config: object) -> None:
+            super().__init__()
+            self.most = torch.nn.Parameter(torch.empty(1 << 40))
+            raise ModuleNotFoundError("No module named 'absent'")
+
+    with pytest.raises(ModuleNotFoundError, match="absent"):
+        catalogue._parameters(Unbuildable, None)
+
+
+def test_what_a_default_configuration_lacks() -> None:
+    assert catalogue.build("transformers:CohereCompassTextModel").inputs
+
+
 def test_the_judge() -> None:
     exact = torch.randn(100, dtype=torch.float64)
     eager = exact.float() + 1e-6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -152,6 +153,20 @@ def split_by_numbers(x: Any, i: Any, m: Any, w: Any) -> Any:
     return [part * 2 for part in torch.split(x, i.tolist())]
 
 
+@program
+def one_repeated_or_as_many(x: Any, i: Any, m: Any, w: Any) -> Any:
+    """Three, three, one, and two, which eager refuses."""
+    some = torch.arange(i.max().item()) * w.sum() + 1
+    return some.expand(4, 3).softmax(1), some.expand(2, 4, 3).sum((0, 1)), some.expand(4, 3).t().contiguous()
+
+
+@program
+def attention_masked_by_a_number(x: Any, i: Any, m: Any, w: Any) -> Any:
+    mask = torch.arange(i.max().item()) * w.sum()
+    query, key = x.view(1, 1, 4, 6), x[:3].view(1, 1, 3, 6)
+    return F.scaled_dot_product_attention(query, key, key * 2, attn_mask=mask.view(1, 1, 1, -1))
+
+
 def _run(function: Any, inputs: Any, train: bool) -> Any:
     """The results and gradients, or the exception's class and message."""
     x, i, m = (t.clone() for t in inputs)
@@ -252,6 +267,29 @@ def test_rows_that_may_repeat_are_no_guess() -> None:
     compiled = meta.compile(sum_of, backend="eager")
     for m in (torch.tensor([True, False, False]), torch.tensor([True] * 3)):
         assert torch.equal(compiled(torch.arange(3.0), m), sum_of(torch.arange(3.0), m))
+
+
+def test_a_backward_of_what_may_be_repeated_is_left_to_eager_at_that_call() -> None:
+    """Torch's own backward of `expand` adds up nothing where it cannot tell, and takes the sizes for equal."""
+
+    def masked(x: torch.Tensor, i: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        mask = torch.arange(i.item()) * w
+        attended = F.scaled_dot_product_attention(x * 2, x, x, attn_mask=mask.view(1, 1, 1, -1))
+        return (attended.relu() + w).sum()
+
+    compiled = meta.compile(masked, backend="aot_eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", capture.CaptureWarning)
+        compiled(torch.ones(1, 1, 3, 2, requires_grad=True), torch.tensor(3), torch.tensor(0.5, requires_grad=True))
+    for n in (3, 1):
+        found = []
+        for function in (masked, compiled):
+            x, w = torch.arange(6.0).view(1, 1, 3, 2).requires_grad_(), torch.tensor(0.5, requires_grad=True)
+            function(x, torch.tensor(n), w).backward()
+            found.append((x.grad, w.grad))
+        torch.testing.assert_close(found[0], found[1])
+    (break_,) = meta.report(compiled).breaks
+    assert "scaled_dot_product_attention" in str(break_)
 
 
 def test_a_layout_that_one_row_would_have_is_not_foretold() -> None:

@@ -153,11 +153,14 @@ def _transformers(name: str) -> Subject:
 
 
 def _parameters(cls: Any, config: Any) -> int:
-    """How many parameters the model would have; 0 where it cannot be built without storage."""
+    """How many parameters the model would have; 0 where it cannot be built without storage.
+
+    Raises what the constructor raises with storage too, where that would first fill the memory.
+    """
     try:
         with torch.device("meta"):
             return sum(p.numel() for p in cls(config).parameters())
-    except Exception:  # some constructors look at values
+    except (RuntimeError, TypeError):  # some constructors look at values, or hand them to NumPy
         return 0
 
 

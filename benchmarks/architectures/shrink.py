@@ -107,6 +107,13 @@ PARTICULAR: dict[str, dict[str, Any]] = {
 }
 """What some configurations of mixtures need, by class: sizes that must fit others, and what the library's own defaults lack."""
 
+_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+LACKING: dict[str, dict[str, Any]] = {
+    "CohereCompassTextConfig": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
+}
+"""What the library's own defaults lack for the model to be built at all, by class."""
+
 LEVELS: tuple[frozenset[str], ...] = (
     frozenset(kind for kind, _, _ in KINDS),
     frozenset({"layers", "groups", "experts", "vocabulary", "image", "inner", "positions"}),
@@ -164,6 +171,7 @@ def _shrink(default: Any, kinds: frozenset[str], missing: dict[str, Any]) -> Any
     kept = _layers_kept(values, count)
     for name, value in values.items():
         changes.update(_change(name, value, values, kinds, count, kept, missing))
+    changes.update(LACKING.get(type(default).__name__, {}))
     if missing is not MISSING:
         particular = PARTICULAR.get(type(default).__name__, {})
         changes.update({name: _configured(value) for name, value in particular.items()})

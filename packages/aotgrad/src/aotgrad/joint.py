@@ -355,7 +355,9 @@ def _sum(gradients: Sequence[Any]) -> Any:
 def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:
     """Autograd's gradients. Raises Unsupported where it refuses, since an eager forward would have gone through."""
     begun: list[int] = []
-    for node in _python_nodes(results):
+    env = tracer.fake_mode.shape_env
+    # One whose backward sums what may have been repeated asks for a size before it calls an op.
+    for node in _nodes(results, python_only=env is None or not env.repeating):
         number = node._sequence_nr()
         node.register_prehook(lambda grads, number=number: begun.append(number))
     try:
@@ -367,13 +369,13 @@ def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: 
         raise Unsupported(f"the backward cannot be traced: {error}", call) from error
 
 
-def _python_nodes(results: list[Any]) -> Iterator[Any]:
-    """The nodes of autograd's graph whose backward is the program's own Python: it may refuse without calling any op."""
+def _nodes(results: list[Any], python_only: bool) -> Iterator[Any]:
+    """The nodes of autograd's graph; or those whose backward is the program's own Python, which may refuse without calling any op."""
     waiting = [t.node if isinstance(t, GradientEdge) else t.grad_fn for t in results]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
+        if not python_only or isinstance(node, torch.autograd.function.BackwardCFunction):
             yield node
         for following, _ in node.next_functions:
             if following is not None and following not in seen:

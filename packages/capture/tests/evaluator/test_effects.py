@@ -363,3 +363,49 @@ def test_data_of_another_size_beside_a_gradient() -> None:
     for n in (3, 4, 4, 3):
         assert torch.equal(compiled(torch.ones(n), mine), program(torch.ones(n), plain))
         assert torch.equal(mine, plain) and mine.grad is not None
+
+
+@pytest.mark.filterwarnings("ignore::capture.CaptureWarning")
+def test_data_that_a_tensor_has_already() -> None:
+    """What moving or casting a module does within the frame, where there is nothing to move or cast."""
+
+    def program(block: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        block.layer = block.layer.to(x.dtype)
+        y.data = y
+        return block.layer(x) * y
+
+    block = torch.nn.Module()
+    block.layer = torch.nn.Linear(3, 3)
+    compiled = capture.compile(program, fullgraph=True)
+    weight, x = block.layer.weight, torch.ones(2, 3)
+    y = torch.ones(2, 3, requires_grad=True) * 2
+    found = compiled(block, x, y)
+    found.sum().backward()
+    assert torch.equal(found, program(block, x, y)) and block.layer.weight is weight and weight.grad is not None
+    plain = capture.compile(program)
+    assert torch.equal(plain(block, x.double(), y.double()), program(block, x.double(), y.double()))
+
+
+@pytest.mark.filterwarnings("ignore::capture.CaptureWarning")
+def test_a_gradient_of_another_dtype_than_its_tensor_has_now() -> None:
+    def program(p: torch.Tensor) -> Any:
+        return p * 2, p.grad.dtype if p.grad is not None else None
+
+    p = torch.nn.Parameter(torch.ones(3))
+    p.sum().backward()
+    p.data = p.data.double()
+    found, dtype = capture.compile(program)(p)
+    assert torch.equal(found, p * 2) and dtype is torch.float32
+
+
+@pytest.mark.filterwarnings("ignore::capture.CaptureWarning")
+def test_whose_data_a_tensor_can_get() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> bool:
+        return torch._has_compatible_shallow_copy_type(x, y)  # type: ignore[attr-defined]
+
+    compiled = capture.compile(program)
+    tensors = [torch.ones(2), torch.ones(2, 1).double(), torch.ones(2).to_sparse(), torch.ones(2, device="meta")]
+    for one in tensors:
+        for other in tensors:
+            assert compiled(one, other) is program(one, other)
+    capture.compile(program, fullgraph=True)(tensors[0], tensors[1])

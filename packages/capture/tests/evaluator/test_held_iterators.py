@@ -16,6 +16,14 @@ import capture
 X = torch.arange(3.0)
 
 
+class Places:
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, place: int) -> int:
+        return place + 1
+
+
 def two_of_them(it: Any, x: torch.Tensor) -> Any:
     a = next(it)
     return x * 2, a, next(it, "none")
@@ -63,6 +71,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "values": lambda: iter({"a": 1, "b": 2, "c": 3}.values()),
     "set": lambda: iter({5, 2, 7, 1}),
     "reversed": lambda: reversed([1, 2, 3]),
+    "reversed tuple": lambda: reversed((1, 2, 3)),
+    "reversed places": lambda: reversed(Places()),
     "enumerate": lambda: enumerate([10, 20, 30]),
     "enumerate of enumerate": lambda: enumerate(enumerate("abc"), 3),
     "zip": lambda: zip([1, 2, 3], (10, 20)),
@@ -118,6 +128,31 @@ def test_one_capture_serves_all_that_have_enough() -> None:
     for n in range(5):
         compiled(started(iter([torch.ones(2)] * 10), n), X)
     assert capture.report(compiled).graph_count == 1
+
+
+def test_each_place_of_what_is_gone_over_backwards_is_asked_for_once() -> None:
+    class Noted(Places):
+        def __init__(self) -> None:
+            self.asked: list[int] = []
+
+        def __getitem__(self, place: int) -> int:
+            self.asked.append(place)
+            return super().__getitem__(place)
+
+    def program(it: Any, x: torch.Tensor) -> Any:
+        for v in it:
+            x = x * v
+            compile("0", "", "eval")
+            if v == 2:
+                break
+        return x
+
+    found = []
+    for fn in (program, capture.compile(program)):
+        over = Noted()
+        it = reversed(over)
+        found.append((fn(it, X).tolist(), it.__reduce__()[2:], over.asked[:], list(it)))
+    assert found[0] == found[1]
 
 
 def test_shared_inner_is_moved_once() -> None:

@@ -88,6 +88,8 @@ class ShapeEnv:
         self._narrowed: dict[Symbol, ShapeGuard] = {}
         self._marked: set[Symbol] = set()
         self._open: set[Symbol] = set()
+        self.repeating: set[Any] = set()
+        """Sizes that are 1 or those of what they are repeated to, which only the run tells."""
         self._promises = Promises(self.constraints, self.sources)
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
         self._counts: dict[str, int] = {}
@@ -401,6 +403,17 @@ class ShapeEnv:
         if not self._open or isinstance(condition, bool):
             return None
         return other_than_one(self.simplify(condition), self._open, self.constraints)
+
+    def repeats(self, size: Any) -> None:
+        """A size is 1 or that of what it is repeated to; only the run can tell."""
+        self.repeating.add(size)
+
+    def turns_on_repeating(self, condition: Any) -> bool:
+        """Whether a condition compares such a size for equality."""
+        if condition.func not in (sympy.Eq, sympy.Ne):
+            return False
+        repeating = {self.simplify(size) for size in self.repeating}
+        return any(side in repeating for side in condition.args)
 
     def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
         """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value; open ones not 1."""

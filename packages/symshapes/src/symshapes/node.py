@@ -53,6 +53,13 @@ class Environment(Protocol):
         """The truth of a condition that turns on a size's being 1 that may be more, where it is not; None for any other."""
         ...
 
+    repeating: set[Any]
+    """Sizes that are 1 or those of what they are repeated to, which only the run tells."""
+
+    def turns_on_repeating(self, condition: Any) -> bool:
+        """Whether it compares one of `repeating` for equality."""
+        ...
+
     def expect_true(
         self,
         condition: Any,
@@ -205,14 +212,26 @@ class SymNode:
         return self.env.evaluate_size_oblivious(self.expr, self.hint)
 
     def guard_or_false(self, file: str, line: int) -> bool:
-        """Its value as a bool, with a guard; False where nobody knows it, or it turns on a size's being 1 that may be more."""
+        """Its value as a bool, with a guard; False where nobody knows it, or it turns on a size's being 1 that may be more.
+
+        Torch relies on such an answer where it adds up what was repeated: of a size that is repeated if it is 1 there is none.
+        """
         return self._guard_or(False)
 
     def guard_or_true(self, file: str, line: int) -> bool:
         """Its value as a bool, with a guard; True where nobody knows it, or it turns on a size's being 1 that may be more."""
         return self._guard_or(True)
 
+    def is_sure(self) -> bool:
+        """Whether it holds, with a guard; nothing follows from its not being sure."""
+        return self._otherwise(False)
+
     def _guard_or(self, otherwise: bool) -> bool:
+        if self.env.repeating and self._statically_known() is None and self.env.turns_on_repeating(self.expr):
+            return self.guard_bool("", 0)
+        return self._otherwise(otherwise)
+
+    def _otherwise(self, otherwise: bool) -> bool:
         known = self._statically_known()
         if known is not None:
             return known

@@ -124,7 +124,9 @@ def _set_requires_grad(m: Interpreter, tensor: Any, value: Variable) -> None:
 
 @_in(SET, "data")
 def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
-    """It has the memory of another tensor from here on."""
+    """It has the memory of another tensor from here on; given its own, nothing is another."""
+    if value is tensor:
+        return
     if not isinstance(value, type(tensor)) or tensor.value is None or not tensor.fake.is_leaf:
         raise Unsupported("setting attribute 'data' of a tensor that was computed")
     if type(value.fake) is not type(tensor.fake) or not same_metadata(tensor.fake, value.fake):

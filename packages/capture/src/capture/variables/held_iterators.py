@@ -23,7 +23,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .iterators import Enumerate, Filter, Iterator, Map, SequenceIterator, StopIter, Zip
+from .iterators import Enumerate, Filter, ItemIterator, Iterator, Map, SequenceIterator, StopIter, Zip
 from .placeholders import Lazy
 from .reconstruction import Emitter
 
@@ -235,6 +235,50 @@ def _build_zip(m: Interpreter, value: Any, source: Source | None) -> Variable:
         check = functools.partial(_counted, number, what)
         m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"{words} of {{}}: {number}"))
     return Zip([_inner(m, value, at, i) for i in range(count)], strict)  # keeps nothing of its own that moves
+
+
+class HeldReversed(ItemIterator):
+    """A ``reversed`` from outside, over what is asked for its places: that is the program's code, so that the real one is put
+    where it is to be, and not moved there."""
+
+    def __init__(self, owner: Variable, position: int) -> None:
+        super().__init__(owner, position, -1)
+        self.ended = False
+
+    def next(self, m: Interpreter) -> Variable:
+        m.effects.mutated(self)
+        try:
+            return super().next(m)
+        except StopIter:
+            self.ended = True
+            self.position = -1
+            raise
+
+    def written(self) -> Iterable[Variable]:
+        return ()
+
+    def replay(self, e: Emitter) -> None:
+        """Put the real one there."""
+        e.call_discarding(_put_back, [self, Constant(self.position), Constant(self.ended)])
+
+
+def _put_back(iterator: Any, position: int, ended: bool) -> None:
+    _set_place(iterator, position)
+    if ended:
+        next(iterator, None)
+
+
+def _place(iterator: Any) -> int:
+    """Where a ``reversed`` is; -1 behind its end."""
+    return int(next(iter(iterator.__reduce__()[2:]), -1))
+
+
+@builds(reversed)
+def _build_reversed(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    at, place = _held_source(m, value, source), _place(value)
+    check = functools.partial(_counted, place, _place)
+    m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"where {{}} is: {place}"))
+    return HeldReversed(m.builder.wrap(part_of(value, 0), Applied(at, part_of, 0)).realize(m), place)
 
 
 @builds(map)

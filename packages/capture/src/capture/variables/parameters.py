@@ -64,3 +64,14 @@ def _like(m: Interpreter, arg: Variable) -> Any:
         return m.builder.to_python(value)
     fake = value.fake
     return torch.empty([hint_of(length) for length in fake.shape], dtype=fake.dtype, device="meta")
+
+
+@handles(torch._has_compatible_shallow_copy_type)
+def _takes_data_of(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Whether a tensor can get another's data: for certain of two dense ones of a device, by kernels that torch has for all dtypes."""
+    tensors = [arg.realize(m) for arg in (*args, *kwargs.values())]
+    fakes = [tensor.fake for tensor in tensors if isinstance(tensor, Tensor)]
+    plain = all(fake.layout is torch.strided and not fake.is_quantized for fake in fakes)
+    if len(fakes) != 2 or not plain or fakes[0].device.type != fakes[1].device.type:
+        raise Unsupported("whether a tensor can get another's data")
+    return Constant(True)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, groups, linear_index, reshape_index, times
+import sympy
+
+from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, groups, linear_index, reshape_index, same, times
 from inductor.ir.operations import Expr
 from inductor.ops import ops
 
@@ -67,22 +69,35 @@ class Dims:
 
 @dataclass(frozen=True)
 class Expand:
-    """Broadcast: new leading dimensions, and dimensions of size 1 to `size`."""
+    """Broadcast: new leading dimensions, and dimensions of size 1 to `size`.
+
+    One whose size only the run tells is 1 or as long as the new one: its places and strides count where it is more than 1.
+    """
 
     size: tuple[Expr, ...]
     old: tuple[Expr, ...]
 
     def reindex(self, index: Index) -> Index:
         tail = index[len(self.size) - len(self.old) :]
-        return [ZERO if old == 1 else position for position, old in zip(tail, self.old, strict=True)]
+        sizes = self.size[len(self.size) - len(self.old) :]
+        return [_unless_repeated(p, old, size) for p, old, size in zip(tail, self.old, sizes, strict=True)]
 
     def layout(self, of: Layout) -> Layout | None:
         new = len(self.size) - len(self.old)
         strides = [
-            ZERO if old == 1 and size != 1 else stride
+            stride if size == 1 else _unless_repeated(stride, old, size)
             for old, size, stride in zip(self.old, self.size[new:], of.stride, strict=True)
         ]
         return Layout(self.size, (ZERO,) * new + tuple(strides), of.offset)
+
+
+def _unless_repeated(number: Expr, old: Expr, size: Expr) -> Expr:
+    """A place or stride in a dimension, 0 where that is repeated."""
+    if old == 1:
+        return ZERO
+    if old.is_Integer or same(old, size):
+        return number
+    return times(number, sympy.Min(ONE, old - ONE))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Where the C++ would ask a hundred questions about sizes for what their expressio
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import BuiltinFunctionType
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
 from symshapes.fake.uncounted import UNCOUNTED, dropout
-from symshapes.rules.layout import broadcast, sure, wrap_dim
+from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
 
 
@@ -57,10 +57,27 @@ def attention(
         F.scaled_dot_product_attention, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
     )
     fused = _Fused()
+    if attn_mask is not None and any(map(is_unbacked, attn_mask.shape)):
+        attn_mask, by_products = _masked_by_sizes_in_data(fused, torchs, query, key, value, attn_mask)
+        if by_products:
+            return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        whole = fused.again(query, key, value, attn_mask)
+        if whole is None:
+            raise DataDependentError(F.scaled_dot_product_attention)
+        return whole
     if _is_fused(fused, torchs, query, key, value, attn_mask):
         whole = fused.again(query, key, value, attn_mask)
         return torchs(query, key, value, attn_mask) if whole is None else whole
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def attention_by_torch(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *options: Any, **named: Any
+) -> Tensor:
+    """The same where torch's C++ takes symbols, but for masks of which only the run tells whether they are repeated."""
+    in_data = attn_mask is not None and any(map(is_unbacked, attn_mask.shape))
+    chosen = attention if in_data else F.scaled_dot_product_attention
+    return chosen(query, key, value, attn_mask, *options, **named)
 
 
 def attention_by_products(
@@ -118,7 +135,8 @@ class _Fused(TorchDispatchMode):
         Torch asks whether the mask's sizes are 1 before it asks whether they are those of the scores.
         """
         env = query.fake_mode.shape_env  # type: ignore[attr-defined]
-        if self.seen is None or env is None or not env.has_open or query.device.type != "cpu":
+        in_data = mask is not None and any(map(is_unbacked, mask.stride()))
+        if self.seen is None or env is None or not (env.has_open or in_data) or query.device.type != "cpu":
             return None
         func, args, kwargs = self.seen
         options = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
@@ -133,6 +151,30 @@ class _Fused(TorchDispatchMode):
         tensors = iter((query, key, value, _added(mask, query)))
         args, kwargs = tree_map_only(torch.Tensor, lambda _: next(tensors), (args, kwargs))
         return cast(Tensor, func(*args, **kwargs)[0])
+
+
+def _masked_by_sizes_in_data(
+    fused: _Fused, function: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, mask: Tensor
+) -> tuple[Tensor, bool]:
+    """A mask that repeats or is as large as the scores, which only the run can tell, as large as they are; and whether
+    products compute the attention. Raises DataDependentError where that too is for the run to tell."""
+    if query.dim() < 2 or mask.dim() > query.dim():
+        raise DataDependentError(F.scaled_dot_product_attention)
+    scores = (*query.shape[:-1], key.shape[-2])
+    wide = mask.expand(scores)
+    kernels: set[Any] = set()
+    for repeats in (True, False):
+        sizes = [
+            (1 if repeats else whole) if is_unbacked(mine) else mine
+            for mine, whole in zip(mask.shape, scores[-mask.dim() :], strict=True)
+        ]
+        fused.seen = None
+        if _is_fused(fused, function, query, key, value, mask, sizes) and fused.seen is None:
+            raise DataDependentError(F.scaled_dot_product_attention)
+        kernels.add(None if fused.seen is None else fused.seen[0])
+    if len(kernels) > 1:
+        raise DataDependentError(F.scaled_dot_product_attention)
+    return wide, fused.seen is None
 
 
 def _alike(one: Tensor, two: Tensor, dims: tuple[int, ...]) -> bool:
@@ -154,6 +196,7 @@ def _is_fused(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | None,
+    mask_size: Sequence[int] | None = None,
 ) -> bool:
     """Whether `function` runs one kernel for all of it with tensors of the sizes met, or does it as only its C++ can."""
     if query.dtype not in (torch.float32, torch.float64):
@@ -161,7 +204,8 @@ def _is_fused(
     mode = type(query.fake_mode)()  # type: ignore[attr-defined]
     try:
         with _disable_current_modes(), mode:
-            fused.given = [None if t is None else _of_hints(t) for t in (query, key, value, attn_mask)]
+            fused.given = [*map(_of_hints, (query, key, value))]
+            fused.given.append(None if attn_mask is None else _of_hints(attn_mask, mask_size))
             with fused:
                 function(*fused.given)
     except (RuntimeError, ValueError):  # what it refuses, or sizes that nobody knows yet
@@ -169,8 +213,11 @@ def _is_fused(
     return fused.seen is not None
 
 
-def _of_hints(tensor: Tensor) -> Tensor:
+def _of_hints(tensor: Tensor, size: Sequence[int] | None = None) -> Tensor:
+    """A tensor of the sizes met, or a row-major one of another size."""
     sizes, strides = ([hint_of(n) for n in numbers] for numbers in (tensor.shape, tensor.stride()))
+    if size is not None:
+        sizes, strides = list(size), list(contiguous_strides(size))
     made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
     return made.requires_grad_(tensor.requires_grad)
 
@@ -369,6 +416,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.rnn_relu_cell: _rnn_cell(torch.relu),
     torch.dropout: dropout,
     F.dropout: functional_dropout,
+    F.scaled_dot_product_attention: attention_by_torch,
     **AVERAGES,
     **RECURRENT,
     **RESAMPLING,

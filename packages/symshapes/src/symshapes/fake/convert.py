@@ -78,6 +78,10 @@ class Converter:
             return held
         if t.layout is not torch.strided or t.is_quantized or t.is_nested:
             raise NotImplementedError(f"no fake of a tensor with layout {t.layout}")
+        grad = t.grad if policy is None and t.is_leaf else None
+        if grad is not None and (grad.dtype is not t.dtype or grad.shape != t.shape or grad.device != t.device):
+            # It was there before the tensor got other data; autograd lets nobody give such a one.
+            raise NotImplementedError("no fake of a tensor whose gradient is of another dtype, size or device")
         size, stride = self._sizes(t, source, policy, alike, changing_strides)
         flags = (CONJ if t.is_conj() else 0) | (NEG if t.is_neg() else 0)
         meta = TensorMeta(size, stride, t.dtype, t.device, t.storage_offset(), flags)
@@ -92,8 +96,8 @@ class Converter:
             # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
             fake._is_param = True
         self._fakes.put(t, fake)
-        if policy is None and t.is_leaf and t.grad is not None and not isinstance(t.grad, FakeTensor):
-            fake.grad = self.convert(t.grad, f"{source}.grad" if source else None, None)
+        if grad is not None and not isinstance(grad, FakeTensor):
+            fake.grad = self.convert(grad, f"{source}.grad" if source else None, None)
         return fake
 
     def constant(self, t: torch.Tensor) -> FakeTensor:

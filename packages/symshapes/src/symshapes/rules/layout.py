@@ -53,7 +53,7 @@ class Same(NamedTuple):
 
 def sure(condition: Any) -> bool:
     """Whether a comparison holds, guarded; False where only the run can tell, so that nothing may follow from False."""
-    return bool(condition.node.guard_or_false("", 0)) if isinstance(condition, torch.SymBool) else bool(condition)
+    return bool(condition.node.is_sure()) if isinstance(condition, torch.SymBool) else bool(condition)
 
 
 def turns_on_one(condition: Any) -> bool:
@@ -71,6 +71,12 @@ def demand(condition: Any, error: Callable[[], Exception]) -> None:
         raise found
     if not condition:
         raise error()
+
+
+def demand_repeating(have: Size, wanted: Size, error: Callable[[], Exception]) -> None:
+    """Raise `error()` unless a size that only the run can tell is as wanted, or 1, which is repeated: checked then."""
+    demand((have == wanted) | (have == 1), error)
+    have.node.env.repeats(have.node.expr)
 
 
 def given(condition: Any) -> None:

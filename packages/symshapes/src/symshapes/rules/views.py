@@ -16,6 +16,7 @@ from symshapes.rules.layout import (
     View,
     contiguous_strides,
     demand,
+    demand_repeating,
     fresh,
     given,
     is_contiguous,
@@ -277,6 +278,11 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
         if keep or have is wanted or sure(have == wanted):
             sizes.append(have)
             strides[dim] = self.stride[mine]
+        elif is_unbacked(have) and sure(wanted > 1):
+            # Repeated if there is 1, of which the stride is then 0.
+            demand_repeating(have, wanted, _unlike(wanted, have, dim, size, self.size))
+            sizes.append(wanted)
+            strides[dim] = self.stride[mine] * torch.sym_min(1, have - 1)
         elif have == 1:
             sizes.append(wanted)
         else:
