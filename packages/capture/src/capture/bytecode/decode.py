@@ -154,7 +154,12 @@ def _of_part(
     if operand is None or family is None:
         return name, operand, operand, unit
     if family == "slot":
-        return "LOAD_CLOSURE" if name == dialect.load_closure and operand in cells else name, operand, slots[operand], unit
+        return (
+            "LOAD_CLOSURE" if name == dialect.load_closure and operand in cells else name,
+            operand,
+            slots[operand],
+            unit,
+        )
     return name, operand, _operator(family, operand, dialect), unit
 
 

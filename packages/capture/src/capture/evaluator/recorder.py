@@ -296,6 +296,11 @@ class GraphRecorder:
             else self._wrap_result(node, result)
         )
 
+    def check_views(self) -> None:
+        """Evaluate again where a write to a view is to count as one to what it is a view of, or the other way round, and was not."""
+        if self.fake_mode.wrote_apart:
+            self._need_views()
+
     def _need_views(self) -> None:
         """Whether a tensor is a view comes to count: evaluate again with all of them, if some are not."""
         if self._known_results.gave_views:
@@ -330,6 +335,7 @@ class GraphRecorder:
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
+            self.check_views()
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
             if call is not None:
