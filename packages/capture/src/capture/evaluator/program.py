@@ -167,7 +167,7 @@ def program_of(code: CodeType) -> Program:
 
 
 def reset_programs() -> None:
-    """Forget decoded programs."""
+    """Forget decoded programs: their operations have the handlers that there were."""
     _programs.clear()
 
 
