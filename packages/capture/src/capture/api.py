@@ -12,7 +12,6 @@ from ._torch import hide_from_torch_compile
 from .backends import backend_named, eager_backend
 from .compiled import Choices, compiled, compiled_call
 from .evaluator.classes import reset_statements
-from .evaluator.program import reset_programs
 from .history import reset_histories
 from .in_place import compiled_in_place
 from .report import Trace
@@ -98,9 +97,8 @@ def report(compiled: Any) -> Trace:
 
 
 def reset() -> None:
-    """Drop everything captured in this process."""
+    """Drop everything captured in this process. What code says is no capture: as long as it lives it is read once."""
     _native.reset()
-    reset_programs()
     reset_statements()
     reset_resumes()
     reset_histories()

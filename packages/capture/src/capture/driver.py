@@ -66,6 +66,7 @@ def capture_frame(
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
+                attempt.m.recorder.check_views()
                 if break_at is None and spread.another(attempt.m, attempt.finished):
                     continue
                 if attempt.finished:

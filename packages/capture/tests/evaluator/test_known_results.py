@@ -5,6 +5,7 @@ import torch
 
 import capture
 from capture.evaluator.known_results import KnownResults
+from capture.graph import GraphBuilder
 
 F = torch.nn.functional
 WEIGHT, BIAS = torch.randn(4, 4), torch.randn(4)
@@ -189,3 +190,83 @@ def test_a_result_that_is_laid_out_anew_tells_nothing_of_the_next(change):
     with torch.no_grad():
         found = capture.compile(fn, fullgraph=True)(x)
         assert all(map(torch.equal, found, fn(x)))
+
+
+def test_views(found):
+    """The heads of each layer's attention."""
+
+    def layers(x):
+        for _ in range(4):
+            heads = F.linear(x, WEIGHT, BIAS).view(2, 3, 2, 2).transpose(1, 2)
+            x = x + F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape(2, 3, 4)
+        return x
+
+    agrees(layers, torch.randn(2, 3, 4))
+    assert [call[1] for call in found].count("transpose") == 2 * 3
+    assert [call[1] for call in found].count(F.scaled_dot_product_attention) == 3
+
+
+def _through_a_view(x):
+    first, second = x.view(4), x.view(4)
+    second.add_(1)
+    return first * 2
+
+
+def _through_what_it_is_of(x):
+    first, second = x.view(4), x.view(4)
+    x.add_(1)
+    return first + second
+
+
+def _through_a_view_of_a_view(x):
+    views = [x.transpose(0, 1).reshape(4) for _ in range(2)] + [x.transpose(0, 1)[0] for _ in range(2)]
+    views[-1].mul_(3)
+    return views[0] + views[-2].sum()
+
+
+def _before_and_after(x):
+    for _ in range(3):
+        x.view(4).add_(1)
+    return x.view(4), x.t()
+
+
+def _laid_out_anew(x):
+    first, second = x.t(), x.t()
+    second.t_()
+    return first + 0, second + 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_through_a_view, _through_what_it_is_of, _through_a_view_of_a_view, _before_and_after, _laid_out_anew],
+)
+def test_writes_to_views(function, monkeypatch):
+    """A view that was known counts its writes alone: what is written to is seen all the same."""
+    changed = []
+    tell = GraphBuilder.changed_inputs
+    monkeypatch.setattr(GraphBuilder, "changed_inputs", lambda graph: changed.append(tell(graph)) or changed[-1])
+    ours, eager = torch.arange(4.0).view(2, 2), torch.arange(4.0).view(2, 2)
+    with torch.no_grad():
+        expected, result = function(eager), capture.compile(function, fullgraph=True)(ours)
+    assert torch.equal(ours, eager)
+    torch.testing.assert_close(result, expected, rtol=0, atol=0)
+    assert changed[-1] == [True]
+
+
+def test_what_is_drawn_again(found):
+    """Each draws from where the call before left off."""
+
+    def function(x):
+        return [torch.rand_like(x) for _ in range(3)]
+
+    x, compiled = torch.ones(8), capture.compile(function, fullgraph=True)
+    with torch.no_grad():
+        for seed in range(2):
+            torch.manual_seed(seed)
+            expected, after = function(x), torch.rand(1)
+            torch.manual_seed(seed)
+            assert all(map(torch.equal, compiled(x), expected))
+            assert torch.equal(torch.rand(1), after)
+    assert len(found) == 2
+    (graph,) = capture.report(compiled).graphs
+    assert sum(bool(node.meta.get("draws")) for node in graph.module.graph.nodes) == 3

@@ -9,6 +9,7 @@ from torch import fx
 
 from symshapes import _torch
 from symshapes.generated import build_python
+from symshapes.graph_text import forward_text
 
 _TORCH_FUNCTION = re.compile(r"(?<![\w.])torch(?:\.\w+)+(?=\()")
 
@@ -21,7 +22,7 @@ class _Forward:
 
 
 class LazyGraphModule(fx.GraphModule):
-    """An `fx.GraphModule` in all respects; `code` and `forward` are made on first use and after `recompile`.
+    """An `fx.GraphModule` in all respects; `code` and `forward` are made, each for itself, on first use and after `recompile`.
 
     `forward` is generated code as `build_python` makes it.
     """
@@ -33,13 +34,17 @@ class LazyGraphModule(fx.GraphModule):
         self._recompile_submodules()
 
     def generate(self) -> LazyGraphModule:
-        """This module, with `code` and `forward` made."""
-        if self._text is None:
-            python = self._graph.python_code(root_module="self")
-            self._text = python.src
-            text, names = self._bound(python.src)
-            type(self).forward = build_python(text, {**python.globals, **names}, entry="forward", title="graph")
+        """This module, with `forward` made."""
+        if isinstance(type(self).forward, _Forward):
+            text, names = forward_text(self._graph) or self._as_written()
+            type(self).forward = build_python(text, names, entry="forward", title="graph")
         return self
+
+    def _as_written(self) -> tuple[str, dict[str, Any]]:
+        """What FX writes, and what the names in it stand for."""
+        python = self._graph.python_code(root_module="self")
+        text, names = self._bound(python.src)
+        return text, {**python.globals, **names}
 
     def _bound(self, text: str) -> tuple[str, dict[str, Any]]:
         """The text with torch's functions by names of their own, and what those stand for.
@@ -62,7 +67,9 @@ class LazyGraphModule(fx.GraphModule):
 
     @property
     def _code(self) -> str | None:
-        return self.generate()._text
+        if self._text is None:
+            self._text = self._graph.python_code(root_module="self").src
+        return self._text
 
     def __reduce__(self) -> tuple[Any, ...]:
         return fx.GraphModule(self, self._graph, self._get_name()).__reduce__()  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Code objects as lists of instructions and back: `decode`, `assemble`, `liveness`, and snippets in `build`."""
 
 from capture.bytecode.assemble import assemble
-from capture.bytecode.decode import argument_count, argument_names, decode
+from capture.bytecode.decode import argument_count, argument_names, decode, scan
 from capture.bytecode.flow import (
     falls_through,
     is_jump,
@@ -25,6 +25,7 @@ __all__ = [
     "falls_through",
     "is_jump",
     "liveness",
+    "scan",
     "shift_handlers",
     "stack_depths",
     "stack_effect",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dis
 import opcode
-from collections.abc import Callable
 from functools import cache
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from capture.bytecode.dialect import Dialect, current
-from capture.bytecode.exception_table import parse_table
+from capture.bytecode.exception_table import TableEntry, parse_table
 from capture.bytecode.instruction import BytecodeError, Handler, Instruction
+
+#: An operation as it is read: its name, its operand, what that means, and its code unit.
+Operation = tuple[str, int | None, Any, int]
 
 # Private tables of the standard library: there is no public way to learn cache sizes and operator symbols.
 _CACHES: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
@@ -69,56 +71,96 @@ def decode(code: CodeType) -> list[Instruction]:
 
     What one operation does for two is two instructions: a pair of moves of locals, a comparison made a bool.
     """
+    read = scan(code)
+    positions = list(code.co_positions())
+    result = [
+        Instruction(name, arg, value, None, None, _positions(dis.Positions, positions[unit]), unit * 2)
+        for name, arg, value, unit in read.operations
+    ]
+    for at, target in read.jumps:
+        result[at].target = result[target]
+    for entry, covered in read.handlers:
+        handler = Handler(result[entry.target], entry.depth, entry.lasti)
+        for at in covered:
+            result[at].handler = handler
+    return result
+
+
+class Scan(NamedTuple):
+    """What `scan` reads. Operations are told by their places in `operations`."""
+
+    operations: list[Operation]
+    #: What jumps, and where to.
+    jumps: list[tuple[int, int]]
+    #: The exception table's entries, whose targets are operations here, and what each covers.
+    handlers: list[tuple[TableEntry, list[int]]]
+
+
+def scan(code: CodeType) -> Scan:
+    """What `decode` gives, without an object for each operation: of most of the code that is evaluated none is written."""
     dialect = current()
     raw = code.co_code
-    positions = list(code.co_positions())
-    meaning = _meanings(code, dialect)
-    kinds = _kinds()
-    cells = cell_places(code)
-    by_unit: dict[int, list[Instruction]] = {}  # an operation starts at its first EXTENDED_ARG
-    jumps: list[tuple[Instruction, int]] = []
-    result: list[Instruction] = []
+    slots, constants, names = slot_names(code), code.co_consts, code.co_names
+    kinds, cells, load_closure = _kinds(), cell_places(code), dialect.load_closure
+    by_unit: dict[int, int] = {}  # an operation starts at its first EXTENDED_ARG
+    jumps: list[tuple[int, int]] = []
+    result: list[Operation] = []
     unit, extended, start = 0, 0, -1
     end = len(raw) // 2
     while unit < end:
-        op, low = raw[unit * 2], raw[unit * 2 + 1]
-        start = unit if start < 0 else start
-        arg = extended << 8 | low
+        op, arg = raw[unit * 2], raw[unit * 2 + 1]
         if op == dis.EXTENDED_ARG:
-            extended = arg
+            start = unit if start < 0 else start
+            extended = (extended | arg) << 8
             unit += 1
             continue
-        after = unit + 1 + CACHE_UNITS[op]
-        name, family, takes, divides = kinds[op]
-        at = _positions(dis.Positions, positions[unit])
-        if not divides:
-            operand = arg if takes else None
-            each = Instruction(name, operand, None, None, None, at, unit * 2)
-            if family == "jump":
-                jumps.append((each, after - arg if "BACKWARD" in name else after + arg))
-            elif takes:
-                each.argval = meaning[family](name, arg) if family is not None else arg
-                if name == dialect.load_closure and arg in cells:
-                    each.opname = "LOAD_CLOSURE"
-            by_unit[start] = [each]
-            result.append(each)
-        else:
-            families = operand_families()
-            parts = by_unit[start] = []
+        if extended:
+            arg, extended = extended | arg, 0
+        name, family, takes, divides, units, shift = kinds[op]
+        by_unit[unit if start < 0 else start] = len(result)
+        start = -1
+        if divides:
             for part, operand in _parts(name, arg if takes else None, dialect):
-                each = Instruction(part, operand, None, None, None, at, unit * 2)
-                of_part = families.get(part)
-                if operand is not None:
-                    each.argval = meaning[of_part](part, operand) if of_part in meaning else operand
-                if part == dialect.load_closure and operand is not None and operand in cells:
-                    each.opname = "LOAD_CLOSURE"
-                parts.append(each)
-            result += parts
-        unit, extended, start = after, 0, -1
-    for instruction, target in jumps:
-        instruction.target = _at(by_unit, target)
-    _attach_handlers(code, by_unit)
-    return result
+                result.append(_of_part(part, operand, unit, slots, dialect, cells))
+        elif not takes:
+            result.append((name, None, None, unit))
+        elif family is None:
+            result.append((name, arg, arg, unit))
+        elif family == "slot":
+            result.append(("LOAD_CLOSURE" if name == load_closure and arg in cells else name, arg, slots[arg], unit))
+        elif family == "const":
+            result.append((name, arg, constants[arg], unit))
+        elif family == "name":
+            result.append((name, arg, names[arg >> shift], unit))
+        elif family == "jump":
+            jumps.append((len(result), unit + units - arg if "BACKWARD" in name else unit + units + arg))
+            result.append((name, arg, None, unit))
+        else:
+            result.append((name, arg, _operator(family, arg, dialect), unit))
+        unit += units
+    placed = [(at, _at(by_unit, target)) for at, target in jumps]
+    return Scan(result, placed, _handlers(code, by_unit, result))
+
+
+def _operator(family: str | None, operand: int, dialect: Dialect) -> str:
+    return opcode.cmp_op[operand >> dialect.compare_shift] if family == "compare" else _BINARY_SYMBOLS[operand]
+
+
+def _of_part(
+    name: str, operand: int | None, unit: int, slots: tuple[str, ...], dialect: Dialect, cells: frozenset[int]
+) -> Operation:
+    """One of several operations that are one in the code: a move of a local, or about a comparison."""
+    family = operand_families().get(name)
+    if operand is None or family is None:
+        return name, operand, operand, unit
+    if family == "slot":
+        return (
+            "LOAD_CLOSURE" if name == dialect.load_closure and operand in cells else name,
+            operand,
+            slots[operand],
+            unit,
+        )
+    return name, operand, _operator(family, operand, dialect), unit
 
 
 def _parts(name: str, arg: int | None, dialect: Dialect) -> list[tuple[str, int | None]]:
@@ -131,28 +173,17 @@ def _parts(name: str, arg: int | None, dialect: Dialect) -> list[tuple[str, int 
     return [(name, arg)]
 
 
-def _meanings(code: CodeType, dialect: Dialect) -> dict[str | None, Callable[[str, int], Any]]:
-    slots, constants, names = slot_names(code), code.co_consts, code.co_names
-    operators = opcode.cmp_op
-    flag_bits, shift = dialect.flag_bits, dialect.compare_shift
-    return {
-        "const": lambda name, operand: constants[operand],
-        "name": lambda name, operand: names[operand >> flag_bits.get(name, 0)],
-        "slot": lambda name, operand: slots[operand],
-        "compare": lambda name, operand: operators[operand >> shift],
-        "binary": lambda name, operand: _BINARY_SYMBOLS[operand],
-    }
-
-
 @cache
-def _kinds() -> list[tuple[str, str | None, bool, bool]]:
-    """By opcode: its name, the family of its operand, whether it has one, and whether it may do the work of several."""
+def _kinds() -> list[tuple[str, str | None, bool, bool, int, int]]:
+    """By opcode: its name, the family of its operand, whether it has one, whether it may do the work of several, its code
+    units, and how many flag bits lie beneath a name's index."""
     families, dialect = operand_families(), current()
     found = []
     for op in range(256):
         name = opcode.opname[op]
         divides = name in dialect.fused or (name == "COMPARE_OP" and bool(dialect.compare_to_bool))
-        found.append((name, families.get(name), op >= dis.HAVE_ARGUMENT, divides))
+        units, shift = 1 + CACHE_UNITS[op], dialect.flag_bits.get(name, 0)
+        found.append((name, families.get(name), op >= dis.HAVE_ARGUMENT, divides, units, shift))
     return found
 
 
@@ -160,18 +191,22 @@ def _kinds() -> list[tuple[str, str | None, bool, bool]]:
 _positions = tuple.__new__
 
 
-def _at(by_unit: dict[int, list[Instruction]], unit: int) -> Instruction:
+def _at(by_unit: dict[int, int], unit: int) -> int:
     if unit not in by_unit:
         raise BytecodeError(f"a jump or handler goes to offset {unit * 2}, where no instruction starts")
-    return by_unit[unit][0]
+    return by_unit[unit]
 
 
-def _attach_handlers(code: CodeType, by_unit: dict[int, list[Instruction]]) -> None:
-    entries = parse_table(code.co_exceptiontable)
-    if not entries:
-        return
-    handlers = [Handler(_at(by_unit, e.target), e.depth, e.lasti) for e in entries]
-    for entry, handler in zip(entries, handlers, strict=True):
+def _handlers(
+    code: CodeType, by_unit: dict[int, int], operations: list[Operation]
+) -> list[tuple[TableEntry, list[int]]]:
+    found = []
+    for entry in parse_table(code.co_exceptiontable):
+        covered: list[int] = []
         for unit in range(entry.start, entry.end):
-            for instruction in by_unit.get(unit, ()):
-                instruction.handler = handler
+            at = by_unit.get(unit, len(operations))
+            while at < len(operations) and operations[at][3] == operations[by_unit[unit]][3]:  # parts of one
+                covered.append(at)
+                at += 1
+        found.append((entry._replace(target=_at(by_unit, entry.target)), covered))
+    return found

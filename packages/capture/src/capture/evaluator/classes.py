@@ -33,6 +33,8 @@ class ClassLookups:
         self._where = where
         #: By class and name: the class, what it has there, the class that holds it, and the user's line.
         self._entries: dict[tuple[int, str], tuple[type, Any, type, str | None]] = {}
+        #: The same as `entry` gives it.
+        self.found: dict[tuple[int, str], tuple[Any, type]] = {}
         #: Classes and names: what instances hold under them is read as `object` reads it, and no class along the MRO has anything there.
         self.unheld: set[tuple[int, str]] = set()
         self._changing: dict[int, tuple[type, bool]] = {}
@@ -60,6 +62,7 @@ class ClassLookups:
         self._alike.clear()
         self._fixed.clear()
         self._entries.clear()
+        self.found.clear()
         self.unheld.clear()
         self._changing.clear()
         self._ordered.clear()
@@ -67,12 +70,13 @@ class ClassLookups:
     def entry(self, cls: type, name: str) -> tuple[Any, type]:
         """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does."""
         key = (address(cls), name)
-        found = self._entries.get(key)
+        found = self.found.get(key)
         if found is None:
-            raw, owner = _raw_entry(cls, name)
+            raw, owner = found = _raw_entry(cls, name)
             line = self._where() if self.may_change(cls) else None
-            found = self._entries[key] = (cls, raw, owner, line)
-        return found[1], found[2]
+            self._entries[key] = (cls, raw, owner, line)
+            self.found[key] = found
+        return found
 
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
@@ -193,6 +197,7 @@ class ClassLookups:
         for key, found in list(self._entries.items()):
             if cls in found[0].__mro__:
                 self._past.append((key[1], self._entries.pop(key)))
+                del self.found[key]
         self._note_parts(self.made[address(cls)])
 
     def note_order(self, cls: type) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,15 +21,26 @@ _FUNCTIONAL = vars(torch.nn.functional)
 Call = tuple[Any, ...]
 
 
+class Known(NamedTuple):
+    """What comes of a call: a tensor's metadata, which argument it shares the storage of, if any, whether torch takes it for a
+    view, and how often random numbers are drawn for it."""
+
+    metadata: Any
+    shares: int | None
+    is_view: bool
+    draws: int
+
+
 class KnownResults:
     """The results of one evaluation, by call."""
 
     def __init__(self, mode: FakeMode) -> None:
         self._mode = mode
-        #: The metadata of a result and whether it was a view, or which argument it was.
-        self._found: dict[Hashable, tuple[Any, bool] | int] = {}
-        #: Whether what is a view, of a tensor that nobody else has, may be given anew as none: where gradients are never computed
-        #: they differ in what `detach_` says of them.
+        #: What a call gives, or which argument it gives back.
+        self._found: dict[Hashable, Known | int] = {}
+        #: Whether what is a view may be given anew as none, of a tensor that nobody else has or that nobody has written to: where
+        #: gradients are never computed they differ in what `detach_` says of them, and in whether a write to one counts as one
+        #: to the other, which the mode watches for (`FakeMode.view_apart`).
         self.takes_views = not torch.is_grad_enabled()
         #: Whether one was.
         self.gave_views = False
@@ -61,38 +72,51 @@ class KnownResults:
             return None
         if isinstance(found, int):
             return args[found]
-        meta, is_view = found
-        self.gave_views = self.gave_views or is_view
-        return self._mode.another(meta)
+        base = None if found.shares is None else args[found.shares]
+        if base is not None and self._mode.was_written(base):
+            return None
+        self.gave_views = self.gave_views or found.is_view
+        self._mode.draw(found.draws)
+        return self._mode.another(found.metadata) if base is None else self._mode.view_apart(found.metadata, base)
 
     def note(
         self, call: Call, before: tuple[Any, ...], args: Sequence[Any], kwargs: dict[str, Any], result: Any
     ) -> None:
-        """Keep what a call gave, if it did nothing but to give it: a tensor of a storage of its own, or what it was given.
+        """Keep what a call gave, if it did nothing but to give it and to draw random numbers: a tensor, or what it was given.
 
         ``before`` is what ``marks`` was.
         """
-        if type(result) is not FakeTensor or self.marks() != before:
+        if type(result) is not FakeTensor:
+            return
+        (effects, draws, *others), now = before, self.marks()
+        drawn = now[1] - draws
+        if others != list(now[2:]) or now[0] - effects != drawn:  # each that draws is counted as an effect, too
             return
         for place, value in enumerate(args):
             if value is result:
-                self._found[call] = place
+                if not drawn:
+                    self._found[call] = place
                 return
         if result.requires_grad or result.fake_mode is not self._mode:
             return
         if hasattr(result, "made_by"):  # what it holds counts as well
             return
-        if result._base is not None and not self.takes_views:
+        is_view = result._base is not None
+        if is_view and not self.takes_views:
             return
-        if not _shares(result.storage_key, (*args, *kwargs.values())):
-            self._found[call] = self._mode.metadata(result), result._base is not None
+        shares = [place for place, value in enumerate(args) if _shares(result.storage_key, (value,))]
+        if _shares(result.storage_key, tuple(kwargs.values())):
+            return
+        if shares and (len(shares) > 1 or type(args[shares[0]]) is not FakeTensor or not is_view):
+            return
+        self._found[call] = Known(self._mode.metadata(result), shares[0] if shares else None, is_view, drawn)
 
     def marks(self) -> tuple[Any, ...]:
         """What stays as it is if nothing comes of a call but its result."""
         mode, env = self._mode, self._mode.shape_env
         counts = () if env is None else (env.count, len(env.guards), len(env.runtime_asserts), env.unbacked_count)
         return (
-            mode.effects, mode.risks, mode.doubtful_copies, len(mode.numbers_read), len(mode.counted_from_start), *counts,
+            mode.effects, mode.draws, mode.writes, mode.lasting, mode.risks, mode.doubtful_copies, len(mode.numbers_read), len(mode.counted_from_start), *counts,
         )  # fmt: skip
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from capture.bytecode import Instruction, decode
+from capture.bytecode import Instruction, decode, scan
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
@@ -48,13 +49,15 @@ class Op:
         "value",
     )
 
-    def __init__(self, index: int, instruction: Instruction, handler: Handler, flag_bits: int) -> None:
+    def __init__(
+        self, index: int, name: str, arg: int | None, value: Any, line: int | None, handler: Handler, flag_bits: int
+    ) -> None:
         self.index = index
-        self.name = instruction.opname
-        self.arg = instruction.arg or 0
+        self.name = name
+        self.arg = arg or 0
         self.flags = self.arg & ((1 << flag_bits) - 1) if flag_bits else 0
-        self.value: Any = instruction.argval
-        self.line = instruction.lineno
+        self.value: Any = value
+        self.line = line
         self.handler = handler
         self.target = -1
         self.catch = -1
@@ -70,24 +73,21 @@ class Program:
     """
 
     def __init__(self, code: CodeType) -> None:
-        self.instructions = decode(code)
+        self._code = weakref.ref(code)
+        self._instructions: list[Instruction] | None = None
         self.ops: list[Op] = []
         self.is_library = is_library_line(code.co_filename)
         self._place = f"{os.path.basename(code.co_filename)}:", f" in {code.co_name}"
         self._lines: dict[int | None, str] = {}
-        self.entry = next((i for i, each in enumerate(self.instructions) if each.opname == "RESUME"), 0)
-        flag_bits = current().flag_bits
-        line = code.co_firstlineno
-        leads: list[Op] = []
-        for i, instruction in enumerate(self.instructions):
-            name = instruction.opname
-            op = Op(i, instruction, HANDLERS.get(name, _unknown), flag_bits.get(name, 0))
-            line = op.line = op.line or line
-            if instruction.target is not None or instruction.handler is not None:
-                leads.append(op)
-            self.ops.append(op)
-        if leads:
-            self._lead(leads)
+        read = scan(code)
+        flag_bits, lines = current().flag_bits, _lines(code)
+        for i, (name, arg, value, unit) in enumerate(read.operations):
+            self.ops.append(Op(i, name, arg, value, lines[unit], HANDLERS.get(name, _unknown), flag_bits.get(name, 0)))
+        self.entry = next((op.index for op in self.ops if op.name == "RESUME"), 0)
+        for at, target in read.jumps:
+            self.ops[at].target = target
+        for entry, covered in read.handlers:
+            self._cover(entry.target, entry.depth, entry.lasti, covered)
         #: The names of free variables, in order; and of those whose places among the locals hold cells, except for a while.
         self.free = code.co_freevars
         self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
@@ -104,21 +104,21 @@ class Program:
             return f"{code.co_qualname}, which looks at its own local variables"
         return confuses_cells(code)
 
-    def _lead(self, ops: list[Op]) -> None:
-        """Where operations jump to, and where what they raise is handled."""
-        index = {instruction: i for i, instruction in enumerate(self.instructions)}
-        excepts: dict[int, bool] = {}
-        for op in ops:
-            instruction = self.instructions[op.index]
-            if instruction.target is not None:
-                op.target = index[instruction.target]
-            if instruction.handler is not None:
-                at = op.catch = index[instruction.handler.target]
-                op.depth = instruction.handler.depth
-                op.lasti = instruction.handler.lasti
-                if at not in excepts:
-                    excepts[at] = self._is_except(at)
-                op.catches = excepts[at]
+    def _cover(self, target: int, depth: int, lasti: bool, covered: list[int]) -> None:
+        """Note where it is handled what some operations raise."""
+        catches = self._is_except(target)
+        for at in covered:
+            op = self.ops[at]
+            op.catch, op.depth, op.lasti, op.catches = target, depth, lasti, catches
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """The operations as they are written, made when first asked for."""
+        if self._instructions is None:
+            code = self._code()
+            assert code is not None, "asked for by what has the code"
+            self._instructions = decode(code)
+        return self._instructions
 
     def where(self, op: Op) -> str:
         """``"file.py:12 in forward"``."""
@@ -128,9 +128,20 @@ class Program:
         return found
 
     def _is_except(self, index: int) -> bool:
+        if self.ops[index].name != "PUSH_EXC_INFO":
+            return False
         ends = ("CHECK_EXC_MATCH", "POP_EXCEPT", "RERAISE", "WITH_EXCEPT_START")
-        first = next((op.name for op in self.ops[index:] if op.name in ends), "")
-        return self.ops[index].name == "PUSH_EXC_INFO" and first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
+        first = next((op.name for op in itertools.islice(self.ops, index, None) if op.name in ends), "")
+        return first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
+
+
+def _lines(code: CodeType) -> list[int]:
+    """By code unit: its line, or that of what lies before it."""
+    found, line = [], code.co_firstlineno
+    for start, end, number in code.co_lines():
+        line = number or line
+        found += [line] * ((end - start) // 2)
+    return found
 
 
 def confuses_cells(code: CodeType) -> str | None:
@@ -156,7 +167,7 @@ def program_of(code: CodeType) -> Program:
 
 
 def reset_programs() -> None:
-    """Forget decoded programs."""
+    """Forget decoded programs: their operations have the handlers that there were."""
     _programs.clear()
 
 

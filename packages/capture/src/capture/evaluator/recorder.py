@@ -27,7 +27,16 @@ from capture.variables.placeholders import resolved
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
-from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_open, is_unbacked, taking_symbols
+from symshapes import (
+    SYMBOLIC,
+    DataDependentError,
+    FakeMode,
+    FakeTensor,
+    UnbackedError,
+    is_open,
+    is_unbacked,
+    taking_symbols,
+)
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -253,7 +262,8 @@ class GraphRecorder:
             self._note_offsets(self.fake_mode.counted_from_start)
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
-        if self._is_plain(result) and not acts:
+        plain = type(result) is not FakeTensor and self._is_plain(result)
+        if plain and not acts:
             if promises:
                 raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
             if result is False and _name(target) in _LAYOUTS and any(map(_may_be_short, fake_args)):
@@ -275,7 +285,7 @@ class GraphRecorder:
         if refused is not None:
             raise Unsupported(refused)
         self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
-        fx_args = tuple(p[0] for p in positional)
+        fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step
@@ -290,11 +300,12 @@ class GraphRecorder:
             self._scalars.note_numbers([fake_args, fake_kwargs])
         effect = "" if not acts else "write" if wrote else "other"
         self._scalars.recorded(target, fake_args, fake_kwargs, result, effect, self.fakes)
-        return (
-            self._builder.from_python(result)
-            if result is not None and self._is_plain(result)
-            else self._wrap_result(node, result)
-        )
+        return self._builder.from_python(result) if plain else self._wrap_result(node, result)
+
+    def check_views(self) -> None:
+        """Evaluate again where a write to a view is to count as one to what it is a view of, or the other way round, and was not."""
+        if self.fake_mode.wrote_apart:
+            self._need_views()
 
     def _need_views(self) -> None:
         """Whether a tensor is a view comes to count: evaluate again with all of them, if some are not."""
@@ -330,6 +341,7 @@ class GraphRecorder:
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
+            self.check_views()
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
             if call is not None:

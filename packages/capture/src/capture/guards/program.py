@@ -64,6 +64,11 @@ class _Part:
 
     def check(self, guard: Guard, register: int) -> None:
         text = str(guard)
+        whole = _OF_EXPECTED.get(guard.kind)
+        if whole is not None:
+            self.instructions.append((whole, -1, register, 0, guard.expected, len(self.texts)))
+            self.texts.append(text)
+            return
         for name, number, value in _CHECKS[guard.kind](guard.expected):
             self.instructions.append((name, -1, register, number, value, len(self.texts)))
             self.texts.append(text)
@@ -378,24 +383,28 @@ def _grad_mode(expected: bool) -> list[_Read]:
     return [("call_equals", 0, (torch.is_grad_enabled, (), expected))]
 
 
-# How each fact about one value, or about none, is checked: all of the operations must hold.
+# The operations that check all there is to a fact, by what is expected: most facts are of these kinds.
+_OF_EXPECTED: dict[GuardKind, str] = {
+    GuardKind.TYPE: "type",
+    GuardKind.HAS_KEY: "has_key",
+    GuardKind.NO_KEY: "no_key",
+    GuardKind.HAS_ATTR: "has_attr",
+    GuardKind.NO_ATTR: "no_attr",
+    GuardKind.NO_CLASS_ENTRY: "no_type_entry",
+    GuardKind.ANSWER: "call_equals",
+}
+
+# How each other fact about one value, or about none, is checked: all of the operations must hold.
 _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
-    GuardKind.TYPE: lambda expected: [("type", 0, expected)],
     GuardKind.ID: _identity,
     GuardKind.BOUND: lambda expected: [],
     GuardKind.EQUALS: _equals,
     GuardKind.TENSOR: _tensor,
     GuardKind.LEN: lambda expected: [("len", expected, None)],
     GuardKind.DICT_KEYS: lambda expected: [("dict_keys", 0, tuple(expected))],
-    GuardKind.HAS_KEY: lambda expected: [("has_key", 0, expected)],
-    GuardKind.NO_KEY: lambda expected: [("no_key", 0, expected)],
-    GuardKind.HAS_ATTR: lambda expected: [("has_attr", 0, expected)],
-    GuardKind.NO_ATTR: lambda expected: [("no_attr", 0, expected)],
-    GuardKind.NO_CLASS_ENTRY: lambda expected: [("no_type_entry", 0, expected)],
     GuardKind.READABLE: lambda expected: [],
     GuardKind.EMPTY_CELL: lambda expected: [("empty_cell", 0, None)],
     GuardKind.CALLABLE: lambda expected: [("predicate", 0, expected.check)],
-    GuardKind.ANSWER: lambda expected: [("call_equals", 0, expected)],
     GuardKind.GRAD_MODE: _grad_mode,
     GuardKind.GLOBAL_STATE: _global_state,
 }

@@ -99,29 +99,36 @@ class GuardTree:
 def build_tree(guards: Iterable[Guard]) -> GuardTree:
     """Merge `guards`: each source once, each fact once, cheap facts before dear ones."""
     tree = GuardTree()
-    seen: set[tuple[int, GuardKind, Any]] = set()  # by the node, which costs less to look up than its source
+    several: list[GuardNode] = []
+    others: list[Guard] = []
     for guard in guards:
-        kind, source, node = guard.kind, guard.source, None
-        if kind in RELATIONS:
+        if guard.kind in RELATIONS:
+            others.append(guard)
             for each in related_sources(guard):
                 tree.node(each)
-        if source is not None:
-            node = tree.node(source)
-        key = (address(node), kind, _key(kind, guard.expected))
-        if key in seen:
             continue
-        seen.add(key)
-        if kind in RELATIONS:
-            tree.relations.append(guard)
-        elif node is None:
-            tree.state.append(guard)
-        else:
-            node.guards.append(guard)
-    for node in tree.nodes():
-        if len(node.guards) > 1:
-            node.guards.sort(key=_place)
+        if guard.source is None:
+            others.append(guard)
+            continue
+        node = tree.node(guard.source)
+        if len(node.guards) == 1:
+            several.append(node)
+        node.guards.append(guard)
+    for node in several:
+        node.guards = _merged(node.guards)
+        node.guards.sort(key=_place)
+    for guard in _merged(others):
+        (tree.relations if guard.kind in RELATIONS else tree.state).append(guard)
     tree.relations.sort(key=_place)
     return tree
+
+
+def _merged(guards: list[Guard]) -> list[Guard]:
+    """Each fact once, of guards on one source, or on none or several."""
+    found: dict[Any, Guard] = {}
+    for guard in guards:
+        found.setdefault((guard.source, guard.kind, _key(guard.kind, guard.expected)), guard)
+    return list(found.values())
 
 
 def _place(guard: Guard) -> int:

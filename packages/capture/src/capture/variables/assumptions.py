@@ -107,6 +107,9 @@ class Guards(Protocol):
 class Classes(Protocol):
     """Look-ups in classes along the MRO, each of which leaves a guard."""
 
+    #: What ``entry`` gave, by class and name.
+    found: dict[tuple[int, str], tuple[Any, type]]
+
     def entry(self, cls: type, name: str) -> tuple[Any, type]:
         """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
 

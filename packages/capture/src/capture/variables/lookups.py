@@ -7,6 +7,7 @@ import functools
 import types
 from typing import Any
 
+from capture._native import address
 from capture.errors import Unsupported
 from capture.trace_rules import is_infrastructure
 
@@ -64,7 +65,7 @@ def check_as_found(m: Interpreter, *reals: Any) -> None:
 
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
-    return m.classes.entry(cls, name)
+    return m.classes.found.get((address(cls), name)) or m.classes.entry(cls, name)
 
 
 def can_change(cls: type) -> bool:

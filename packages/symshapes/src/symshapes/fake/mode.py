@@ -102,6 +102,9 @@ class FakeMode(InfraMode):
         """Tensors whose `FakeTensor.number` was asked for; whoever gives numbers may clear it."""
         self.counts: dict[Any, Any] = {}
         self.written: dict[object, int] = {}
+        self.wrote_apart = False
+        """Whether an operator wrote to a storage that tensors share of which each counts its own writes (`view_apart`)."""
+        self._apart: set[object] = set()
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
@@ -204,6 +207,23 @@ class FakeMode(InfraMode):
         """A new tensor, of a storage of its own, with the `metadata` of one without symbols."""
         return FakeTensor(self, metadata)
 
+    def view_apart(self, metadata: TensorMeta, base: FakeTensor) -> FakeTensor:
+        """A new tensor with the storage of `base`, as a view is, but with a version counter of its own.
+
+        Which tells nothing of writes to the other: `wrote_apart` says once there was one.
+        """
+        self._apart.add(base.storage_key)
+        return FakeTensor(self, metadata, base.storage_key)
+
+    def was_written(self, tensor: FakeTensor) -> bool:
+        """Whether an operator wrote to the storage of a fake."""
+        return tensor.storage_key in self.written
+
+    def draw(self, times: int) -> None:
+        """Count operators that were not run again, and draw random numbers."""
+        self.effects += times
+        self.draws += times
+
     def is_question(self, func: Any) -> bool:
         """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""
         return func in _CONCRETE or func in LAYOUTS
@@ -240,11 +260,10 @@ class FakeMode(InfraMode):
             self.writes += bool(facts.written)
             self.draws += facts.random
             self.lasting += facts.lasts
-            if self.data_dependent:
-                for written in facts.written:
-                    given = written.of(args, kwargs)
-                    for one in given if type(given) in _SEQUENCES else [given]:
-                        self.note_write(one)
+            for written in facts.written:
+                given = written.of(args, kwargs)
+                for one in given if type(given) in _SEQUENCES else [given]:
+                    self.note_write(one)
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
         elif facts.unsaid and not any(given is False for given in (*args, *kwargs.values())):  # `training`
@@ -288,6 +307,7 @@ class FakeMode(InfraMode):
         """
         if isinstance(tensor, FakeTensor):
             self.written[tensor.storage_key] = self.written.get(tensor.storage_key, 0) + 1
+            self.wrote_apart = self.wrote_apart or tensor.storage_key in self._apart
 
     def state_of(self, tensor: FakeTensor) -> Any:
         """What is another after each write to a fake."""

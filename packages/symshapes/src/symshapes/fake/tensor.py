@@ -31,7 +31,8 @@ class Mode(Protocol):
     counts: dict[Any, Any]
     """How many elements are not zero, by what a tensor holds (`contents.py`)."""
     written: dict[object, int]
-    """How often a storage was written to, also where no version tells (`Tensor.data`), as far as numbers in data are symbols."""
+    """How often operators wrote to a storage, also where no version tells (`Tensor.data`); of what is written without saying so, as
+    far as numbers in data are symbols."""
     data_dependent: bool
     """Whether numbers and sizes that are in the data become symbols that only the run knows."""
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
-from capture.evaluator.program import HANDLERS, Op
+from capture.evaluator.program import HANDLERS, Op, reset_programs
 
 Handler = Callable[[Machine, Frame, Op], str | None]
 
 
 def operation(*names: str) -> Callable[[Handler], Handler]:
-    """Register the handler of these operations, from then on: code that was evaluated before keeps those it had.
+    """Register the handler of these operations, from the next evaluation on.
 
     Raises ``ValueError`` if one has a handler already.
     """
@@ -26,6 +26,7 @@ def operation(*names: str) -> Callable[[Handler], Handler]:
             if name in HANDLERS:
                 raise ValueError(f"{name} has a handler already")
         HANDLERS.update(dict.fromkeys(names, handler))
+        reset_programs()
         return handler
 
     return register
@@ -35,3 +36,4 @@ def unregister(*names: str) -> None:
     """Take the handlers of these operations away again. Raises ``KeyError`` if one has none."""
     for name in names:
         del HANDLERS[name]
+    reset_programs()

@@ -1,0 +1,165 @@
+"""An FX graph in, the Python of a function that runs it out: for graphs of calls, whose arguments are plain.
+
+What FX itself writes is for reading, and is written when somebody reads it; it takes several times as long.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import operator
+from collections.abc import Iterable
+from types import BuiltinFunctionType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.graph import CodeGen
+
+from symshapes import _torch
+
+_BINARY = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
+    operator.matmul: "@", operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<", operator.rshift: ">>",
+    operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
+}  # fmt: skip
+#: What reads as it is written.
+_PLAIN = frozenset({int, bool, str, type(None), type(...)})
+#: What is written as a sequence, and in which brackets.
+_SEQUENCES: dict[type, tuple[str, str]] = {
+    tuple: ("(", ")"),
+    torch.Size: ("(", ")"),
+    list: ("[", "]"),
+    fx.immutable_collections.immutable_list: ("[", "]"),
+}
+
+
+#: Names that what is plain is written with.
+_COMMON = {"self": None, "slice": slice, "device": torch.device, "torch": torch}
+
+
+class _Unwritten(Exception):
+    """There is something in the graph that FX is to write."""
+
+
+def forward_text(graph: fx.Graph) -> tuple[str, dict[str, Any]] | None:
+    """The text of a function `forward`, and what the names in it stand for; None for a graph of another kind."""
+    if type(graph._codegen) is not CodeGen or graph._codegen._body_transformer is not None:
+        return None
+    try:
+        return _Writer(graph).text()
+    except _Unwritten:
+        return None
+
+
+class _Writer:
+    def __init__(self, graph: fx.Graph) -> None:
+        self._nodes = list(graph.nodes)
+        #: What names stand for, and by identity what functions are called.
+        self._names: dict[str, Any] = {}
+        self._called: dict[int, str] = {}
+        self._taken = {node.name for node in self._nodes}
+        if not self._taken.isdisjoint(_COMMON):
+            raise _Unwritten
+        self._taken |= _COMMON.keys()
+
+    def text(self) -> tuple[str, dict[str, Any]]:
+        given: list[str] = []
+        lines: list[str] = []
+        for node, over in zip(self._nodes, self._over(), strict=True):
+            if node.type is not None or node.meta.get("is_wrapped"):
+                raise _Unwritten
+            if node.op == "placeholder":
+                if node.args or node.target != node.name:
+                    raise _Unwritten
+                given.append(node.name)
+            elif node.op == "output":
+                lines.append(f"    return {self._value(node.args[0])}")
+            else:
+                gone = f";  {' = '.join(over)} = None" if over else ""
+                lines.append(f"    {node.name} = {self._call(node)}{gone}")
+        head = f"def forward({', '.join(['self', *given])}):"
+        return "\n".join([head, *lines, ""]), self._names
+
+    def _over(self) -> list[list[str]]:
+        """For each node the names that nothing reads after it."""
+        found: list[list[str]] = []
+        read: set[fx.Node] = set()
+        for node in reversed(self._nodes):
+            last = [each for each in node.all_input_nodes if each not in read]
+            read.update(last)
+            found.append([each.name for each in last] if node.users else [*(each.name for each in last), node.name])
+        return found[::-1]
+
+    def _call(self, node: fx.Node) -> str:
+        target, args = node.target, node.args
+        if node.op == "get_attr" and str(target).isidentifier():
+            return f"self.{target}"
+        if node.op == "call_method" and str(target).isidentifier():
+            return f"{self._node(args[0])}.{target}({self._arguments(args[1:], node.kwargs)})"
+        if node.op != "call_function":
+            raise _Unwritten
+        if type(target) is BuiltinFunctionType and len(args) == 2 and not node.kwargs:
+            if target is operator.getitem:
+                return f"{self._node(args[0])}[{self._value(args[1])}]"
+            if target in _BINARY:
+                return f"{self._value(args[0])} {_BINARY[target]} {self._value(args[1])}"
+            if target is getattr and type(args[1]) is str and args[1].isidentifier():
+                return f"{self._node(args[0])}.{args[1]}"
+        return f"{self._name(target)}({self._arguments(args, node.kwargs)})"
+
+    def _name(self, target: Any) -> str:
+        """A name that stands for a function: written as `torch.relu` it would be whatever is there when the graph is called."""
+        found = self._called.get(id(target))
+        if found is None:
+            written = (
+                _torch.written_name(target) if _torch.is_written_by_name(target) else getattr(target, "__name__", "")
+            )
+            found = _checked(written.replace(".", "_"))
+            while found in self._taken:
+                found += "_"
+            self._taken.add(found)
+            self._names[found] = target
+            self._called[id(target)] = found
+        return found
+
+    def _arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
+        named = [f"{_checked(name)}={self._value(value)}" for name, value in kwargs.items()]
+        return ", ".join([*map(self._value, args), *named])
+
+    def _node(self, value: Any) -> str:
+        """What is asked for something, which of a number would read as its fraction."""
+        if type(value) is not fx.Node:
+            raise _Unwritten
+        return self._value(value)
+
+    def _value(self, value: Any) -> str:
+        kind = type(value)
+        if kind is fx.Node:
+            name: str = value.name
+            return name
+        if kind in _PLAIN or (kind is float and math.isfinite(value)):
+            return repr(value)
+        if kind in _SEQUENCES:
+            inner = ", ".join(map(self._value, value))
+            start, end = _SEQUENCES[kind]
+            return f"{start}{inner}{',' if start == '(' and len(value) == 1 else ''}{end}"
+        if kind is slice:
+            return f"{self._common('slice')}({self._arguments((value.start, value.stop, value.step), {})})"
+        if kind is torch.device:
+            self._common("device")
+            return repr(value)
+        if kind is torch.dtype:
+            self._common("torch")
+            return repr(value)
+        raise _Unwritten
+
+    def _common(self, name: str) -> str:
+        self._names[name] = _COMMON[name]
+        return name
+
+
+def _checked(name: str) -> str:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise _Unwritten
+    return name
