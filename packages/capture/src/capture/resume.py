@@ -92,9 +92,22 @@ def origin_of(code: CodeType) -> ResumeOrigin | None:
 
 def group_end(instructions: list[Instruction], index: int) -> int:
     """The last operation of the step that starts at ``index``: a call includes its keyword names, a jump what it tests."""
-    while instructions[index].opname in _PREFIXES:
+    while goes_with_next(instructions, index):
         index += 1
     return index
+
+
+def goes_with_next(instructions: list[Instruction], index: int) -> bool:
+    """Whether an operation is one step with the next: between them is what no code that goes on could be given.
+
+    That is a comprehension's variable while the cell of its name is put aside and none is in its place, and a function
+    without its closure.
+    """
+    opname = instructions[index].opname
+    if opname in _PREFIXES:
+        return True
+    following = instructions[index + 1].opname if index + 1 < len(instructions) else ""
+    return following == {"LOAD_FAST_AND_CLEAR": "MAKE_CELL"}.get(opname, "SET_FUNCTION_ATTRIBUTE")
 
 
 def stack_after(instructions: list[Instruction], index: int, before: list[bool], jump: bool) -> list[bool]:
