@@ -182,8 +182,8 @@ class VariableBuilder:
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
         found = self._class_value(owner, name, raw)
-        if self._effects.later.active and can_change(owner):
-            self._effects.later.bound(self._m, found, f"attribute {name!r} of class {owner.__name__}")
+        if self._effects.later.concerned and can_change(owner):
+            self._effects.later.of_class(self._m, owner, name, found)
         return found
 
     def _class_value(self, owner: type, name: str, raw: Any) -> Variable:
