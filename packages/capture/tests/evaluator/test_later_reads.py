@@ -302,7 +302,7 @@ def test_what_changes_before_a_checkpoint_computes_again(name: str, reentrant: b
 def test_what_the_frame_changes_before_a_checkpoint_computes_again() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         for k in range(2, 5):
-            x = checkpoint(lambda x: (x * k).sin(), x.sin(), use_reentrant=False)  # noqa: B023
+            x = checkpoint(lambda x: (x * k).sin(), x.sin(), use_reentrant=False)
         return x
 
     compiled = capture.compile(run)
