@@ -214,6 +214,9 @@ def unmark_skip(code: CodeType) -> None:
 def reset() -> None:
     """Drop every entry of every code."""
 
+def forget_session(session: Session) -> None:
+    """Drop every entry of this session, which dies."""
+
 def reset_code(code: CodeType) -> None:
     """Drop every entry of this code."""
 

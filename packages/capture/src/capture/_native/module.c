@@ -70,6 +70,13 @@ reset(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 }
 
 static PyObject *
+forget_session(PyObject *Py_UNUSED(module), PyObject *session)
+{
+    cache_forget(session);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 reset_code(PyObject *Py_UNUSED(module), PyObject *code)
 {
     if (!PyCode_Check(code)) {
@@ -235,6 +242,7 @@ static PyMethodDef methods[] = {
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
+    {"forget_session", forget_session, METH_O, "Drop every entry of this session, which dies."},
     {"reset_code", reset_code, METH_O, "Drop every entry of this code."},
     {"drop_entries", drop_entries, METH_VARARGS, "Drop the entries of this code that have this `info`."},
     {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},
