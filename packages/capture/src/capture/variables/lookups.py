@@ -73,7 +73,7 @@ def is_among(cls: Any, classes: Iterable[Any]) -> bool:
     return any(each is cls for each in classes)
 
 
-def compares_in_its_own_way(metaclass: type) -> bool:
+def compares_in_its_own_way(metaclass: Any) -> bool:
     """Whether classes cannot be told apart by tables: what they are equal to, or their hash, is the program's to say, or they have none."""
     return metaclass.__hash__ is not type.__hash__ or metaclass.__eq__ is not type.__eq__
 
