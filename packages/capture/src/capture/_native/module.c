@@ -5,6 +5,7 @@
 #include "callables.h"
 #include "consult.h"
 #include "equal.h"
+#include "handover.h"
 #include "hook.h"
 #include "place.h"
 #include "program.h"
@@ -239,6 +240,7 @@ function_code(PyObject *Py_UNUSED(module), PyObject *op)
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
     {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
+    {"go_on", (PyCFunction)(void (*)(void))go_on, METH_FASTCALL, "Call a continuation, which alone holds its arguments."},
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
