@@ -140,8 +140,28 @@ def test_sessions_go_from_a_code_that_stays(way: Any) -> None:
     before = references()
     for _ in range(64):
         way([Block(), Block()], backend)(x)
-    assert references() - before < 32
+    assert references() - before < 8
     assert backend.graphs == 1 + own_graphs(way)
+
+
+@pytest.mark.usefixtures("_nothing_captured")
+def test_graphs_go_with_their_sessions() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    graphs: list[weakref.ref[Any]] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        graphs.append(weakref.ref(graph))
+        return graph.forward
+
+    many = [capture.compile(call, lambda *args: backend(*args)) for _ in range(9)]
+    for compiled in many:
+        compiled(torch.ones(2))
+    assert len(graphs) == 9
+    del many, compiled
+    gc.collect()
+    assert [each() for each in graphs] == [None] * 9
 
 
 @pytest.mark.usefixtures("_nothing_captured")

@@ -488,4 +488,46 @@ def test_an_iterator_that_ended_holds_nothing() -> None:
 
     compiled, x = capture.compile(fn), torch.ones(2)
     for _ in range(2):
-        assert compiled(x)[1] == fn(x)[1] == [False, True] * 3
+        assert compiled(x)[1] == fn(x)[1]  # 3.13 keeps what a reversed list was gone through for
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_goes_on_after_a_break_alone_holds_what_it_was_given(many: bool) -> None:
+    references: list[weakref.ref[torch.Tensor]] = []
+    living: list[list[bool]] = []
+
+    @capture.disable
+    def noted(value: torch.Tensor) -> None:
+        references.append(weakref.ref(value))
+
+    @capture.disable
+    def look() -> None:
+        living.append([each() is not None for each in references])
+
+    def few(x: torch.Tensor) -> torch.Tensor:
+        h = x + 1
+        noted(h)
+        h = h * 2
+        look()
+        noted(h)
+        h = h - 1
+        look()
+        return h
+
+    def of_many(x: torch.Tensor) -> torch.Tensor:
+        a, b, c, d, e, f, g, h, i, j, k, l, m = x.repeat(13).split(len(x))  # noqa: E741
+        n, o, p, q, r, s, t, u, v, w, y, z = (a + b).repeat(12).split(len(x))
+        noted(n)
+        n = n * 2
+        look()
+        return a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p + q + r + s + t + u + v + w + y + z
+
+    def outcome(call: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+        references.clear()
+        living.clear()
+        return call(torch.ones(2)).tolist(), list(living)
+
+    fn = of_many if many else few
+    compiled = capture.compile(fn)
+    for _ in range(3):
+        assert outcome(compiled) == outcome(fn)

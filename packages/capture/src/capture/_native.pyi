@@ -193,6 +193,12 @@ def mark_skip(code: CodeType, recursive: bool = False) -> None:
 def swap_handled(exception: BaseException | None) -> BaseException | None:
     """Make an exception the one that is being handled, or None for none; gives the one that was."""
 
+def go_on(tail_call: type[tuple[Any, ...]], function: Callable[..., Any], /, *args: Any) -> Any:
+    """What the function returns, which alone holds its arguments: they are taken from the caller's stack, for generated code calls this and nobody else.
+
+    While that is a `tail_call`, a tuple of a function and arguments, what calling that returns.
+    """
+
 def set_stance(stance: int) -> None:
     """What all compiled callables do: 0 capture, 1 call what they wrap, 2 run what was captured, or else what they wrap."""
 
@@ -213,6 +219,9 @@ def unmark_skip(code: CodeType) -> None:
 
 def reset() -> None:
     """Drop every entry of every code."""
+
+def forget_session(session: Session) -> None:
+    """Drop every entry of this session, which dies."""
 
 def reset_code(code: CodeType) -> None:
     """Drop every entry of this code."""

@@ -16,6 +16,7 @@ from . import _native
 from ._torch import hide_from_torch_compile
 from .bytecode import Instruction, assemble, build, decode, liveness
 from .bytecode.dialect import current
+from .errors import SkipFrame
 from .names import Names
 from .resume import (
     body_from,
@@ -58,6 +59,11 @@ class Interrupted:
 def goes_on(frame: Interrupted) -> list[Instruction]:
     """What follows where stack and locals are as they were: the step, its handlers, and calls of the continuations."""
     instructions = decode(frame.code)
+    origin = origin_of(frame.code)
+    if origin is not None:
+        origin.index(frame.index)  # not in its set-up: it would go on as what it is itself, without an end
+    elif not any(each.opname == "RESUME" for each in instructions[: frame.index]):
+        raise SkipFrame("a break before the frame begins")
     end = group_end(instructions, frame.index)
     group = instructions[frame.index : end + 1]
     handled = [i.handler.target for i in group if i.handler is not None]
@@ -194,6 +200,8 @@ def check_bound(cell: CellType, name: str) -> None:
 def _after(frame: Interrupted, instructions: list[Instruction], jump: bool) -> tuple[list[bool], frozenset[str]]:
     """The stack after the broken step, and the locals that are bound then."""
     op, before = instructions[group_end(instructions, frame.index)], list(frame.stack)
+    if op.opname == "MAKE_CELL":  # a comprehension's, in the place of the cell that is put aside
+        return [*before, True], frame.bound
     if op.opname == "LOAD_FAST_AND_CLEAR":
         return [*before, op.argval in frame.bound], frame.bound - {op.argval}
     stack = stack_after(instructions, frame.index, before, jump)

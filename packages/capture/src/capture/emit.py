@@ -70,7 +70,7 @@ class Emitter:
 
     def _visit(self, variable: Variable, path: set[int]) -> None:
         variable = whole(variable)
-        self.m.effects.later.changes(variable)
+        self.m.effects.later.changes(variable, hands_out=True)
         key = address(variable)
         if key in path:
             self.cyclic.add(key)

@@ -92,9 +92,22 @@ def origin_of(code: CodeType) -> ResumeOrigin | None:
 
 def group_end(instructions: list[Instruction], index: int) -> int:
     """The last operation of the step that starts at ``index``: a call includes its keyword names, a jump what it tests."""
-    while instructions[index].opname in _PREFIXES:
+    while goes_with_next(instructions, index):
         index += 1
     return index
+
+
+def goes_with_next(instructions: list[Instruction], index: int) -> bool:
+    """Whether an operation is one step with the next: between them is what no code that goes on could be given.
+
+    That is a comprehension's variable while the cell of its name is put aside and none is in its place, and a function
+    without its closure.
+    """
+    opname = instructions[index].opname
+    if opname in _PREFIXES:
+        return True
+    following = instructions[index + 1].opname if index + 1 < len(instructions) else ""
+    return following == {"LOAD_FAST_AND_CLEAR": "MAKE_CELL"}.get(opname, "SET_FUNCTION_ATTRIBUTE")
 
 
 def stack_after(instructions: list[Instruction], index: int, before: list[bool], jump: bool) -> list[bool]:
@@ -332,33 +345,15 @@ def stub(
         packed = [*load, *args, *build.build_tuple(count), *build.build_tuple(2)]
         out += [*build.push_callable(build.load_const(TailCall)), *packed, *build.call(1), *build.return_value()]
     else:
-        out += [*build.push_callable(load), *args, *build.call(count), *_trampoline(generated)]
+        # Not called by the code itself: the stack would hold the arguments until it returns.
+        before = [*build.load_const(TailCall), *load]
+        out += [
+            *build.push_callable(build.load_const(_native.go_on)),
+            *before,
+            *args,
+            *build.call(count + 2),
+            *build.return_value(),
+        ]
     for each in out:
         each.positions = like.positions
     return out
-
-
-def _trampoline(generated: Names) -> list[Instruction]:
-    """While the result is a ``TailCall``, make that call; then return."""
-    result, function, args = map(generated.own, ("result", "function", "args"))
-    again = build.store_fast(result)
-    done = build.load_fast(result)
-    return [
-        *again,
-        *build.call_function(build.load_const(type), build.load_fast(result)),
-        *build.load_const(TailCall),
-        Instruction("IS_OP", 0),
-        *build.pop_jump_if("false", done[0]),
-        *build.load_fast(result),
-        *build.delete_fast(result),
-        *build.unpack_sequence(2),
-        *build.store_fast(function),
-        *build.store_fast(args),
-        *build.push_callable(build.load_fast(function)),
-        *build.load_fast(args),
-        *build.delete_fast(args),
-        Instruction("CALL_FUNCTION_EX", 0),
-        *build.jump(again[0]),
-        *done,
-        *build.return_value(),
-    ]

@@ -101,6 +101,9 @@ class Session:
         #: Why a code is left to the interpreter.
         self.left: IdentityMap[CodeType, str] = IdentityMap()
 
+    def __del__(self, forget: Callable[[Any], None] = _native.forget_session) -> None:
+        forget(self)  # at once, and not when another comes: as garbage many may wait that hold graphs
+
     def callback(
         self,
         func: FunctionType,

@@ -233,3 +233,42 @@ def test_objects_of_a_class_in_c_compare_as_it_says() -> None:
     for other in ("1.0", "2"):
         given = torch.zeros(1), decimal.Decimal("1.0"), decimal.Decimal(other)
         assert compiled(*given)[1:] == program(*given)[1:]
+
+
+_TOLD: list[str] = []
+
+
+def _telling(what: str) -> type:
+    _TOLD.append(what)
+    return int
+
+
+class _TellingClass(type):
+    def __getattr__(cls, name: str) -> type:
+        _TOLD.append(name)
+        return float
+
+
+class _Told(metaclass=_TellingClass):
+    pass
+
+
+def _by_a_call(a: _telling("called")) -> None:  # type: ignore[valid-type]
+    pass
+
+
+def _by_an_attribute(a: _Told.thing) -> None:  # type: ignore[valid-type]
+    pass
+
+
+@pytest.mark.parametrize("annotated", [_by_a_call, _by_an_attribute])
+def test_an_annotation_that_does_something_does_it_once(annotated: Any) -> None:
+    def run(x: torch.Tensor) -> Any:
+        before = len(_TOLD)
+        return x + 1, typing.get_type_hints(annotated), len(_TOLD) - before
+
+    def outcome(run: Any) -> str:
+        _TOLD.clear()
+        return str([[run(torch.ones(1)) for _ in range(3)], _TOLD])
+
+    assert outcome(capture.compile(run)) == outcome(run)

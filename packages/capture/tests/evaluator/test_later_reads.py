@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.autograd import Function
+from torch.utils.checkpoint import checkpoint
 
 import capture
 
@@ -252,3 +253,73 @@ def test_names_of_libraries() -> None:
 
     assert is_settled(vars(math), "pi") and is_settled(vars(torch), "pi")
     assert "math" in sys.modules
+
+
+def _checkpointed(function: Callable[..., torch.Tensor], reentrant: bool = False) -> Callable[..., torch.Tensor]:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(function, x.sin(), use_reentrant=reentrant) * 2
+
+    return run
+
+
+class Scaling(nn.Module):
+    by = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.own = 2.0
+
+    def forward(self, x):
+        return (x * self.own * self.by).sin()
+
+
+_scaling = Scaling()
+CHECKPOINTED = {
+    "global": (lambda x: (x * SCALE).sin(), _set_global),
+    "function": (lambda x: helper(x).sin(), _set_helper),
+    "attribute": (lambda x: (x * settings.own).sin(), lambda value: setattr(settings, "own", value)),
+    "attribute of a module": (_scaling, lambda value: setattr(_scaling, "own", value)),
+    "attribute of a class": (_scaling, lambda value: setattr(Scaling, "by", value)),
+}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_what_changes_before_a_checkpoint_computes_again(name: str, reentrant: bool) -> None:
+    function, change = CHECKPOINTED[name]
+    run = _checkpointed(function, reentrant)
+    compiled = capture.compile(run)
+    try:
+        for value in (2.0, 5.0, 7.0):
+            change(2.0)
+            expected = differentiated(run, lambda value=value: change(value))
+            change(2.0)
+            torch.testing.assert_close(differentiated(compiled, lambda value=value: change(value)), expected)
+    finally:
+        change(2.0)
+
+
+def test_what_the_frame_changes_before_a_checkpoint_computes_again() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for k in range(2, 5):
+            x = checkpoint(lambda x: (x * k).sin(), x.sin(), use_reentrant=False)
+        return x
+
+    compiled = capture.compile(run)
+    for _ in range(2):
+        torch.testing.assert_close(differentiated(compiled, lambda: None), differentiated(run, lambda: None))
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.rate, self.kind = nn.Linear(3, 3), 2.0, "sin"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return getattr(torch, self.kind)(self.linear(x) * self.rate * FIXED)
+
+
+def test_a_checkpoint_of_what_does_not_change_is_one_graph() -> None:
+    run = _checkpointed(Layer())
+    compiled = capture.compile(run, fullgraph=True)
+    torch.testing.assert_close(differentiated(compiled, lambda: None), differentiated(run, lambda: None))

@@ -214,3 +214,20 @@ def test_a_break_at_any_step(limit: int, monkeypatch: pytest.MonkeyPatch) -> Non
     compiled, x = capture.compile(_steps_of_many_kinds), torch.ones(2)
     for _ in range(2):
         assert str(compiled(x, 2)) == str(_steps_of_many_kinds(x, 2))
+
+
+def _functions_in_a_comprehension(x: torch.Tensor, k: int) -> Any:
+    before = lambda: i  # noqa: E731
+    made = [lambda *, by=j: i + by + x for i in range(k) for j in range(2)]
+    i: Any = 5
+    return [each() for each in made], before()
+
+
+# From before the frame begins to within the comprehension, where cells are put aside, taken together, and given to functions.
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
+@pytest.mark.parametrize("limit", range(1, 44, 3))
+def test_a_break_at_any_step_of_making_a_function(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "max_instructions", limit)
+    compiled, x = capture.compile(_functions_in_a_comprehension), torch.ones(2)
+    for _ in range(2):
+        assert str(compiled(x, 2)) == str(_functions_in_a_comprehension(x, 2))

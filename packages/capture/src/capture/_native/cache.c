@@ -277,6 +277,24 @@ cache_clear_all(void)
     }
 }
 
+void
+cache_forget(const PyObject *session)
+{
+    CodeCache *cache = all.next;
+    while (cache != &all) {
+        SessionEntries *each = cache->count ? *bucket_of(cache, session) : NULL;
+        while (each && each->address != session) {
+            each = each->next;
+        }
+        if (each == NULL) {
+            cache = cache->next;
+            continue;
+        }
+        drop_session_entries(cache, each);
+        cache = all.next; /* as above */
+    }
+}
+
 PyObject *
 cache_entries(CodeCache *cache, PyObject *session)
 {

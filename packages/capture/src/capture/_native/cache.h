@@ -81,6 +81,8 @@ Py_ssize_t cache_prune(CodeCache *cache, const PyObject *session);
 void cache_drop(CodeCache *cache, const PyObject *info);
 void cache_clear(CodeCache *cache);
 void cache_clear_all(void);
+/* Drops what a session has that dies: its entries hold on to their graphs. */
+void cache_forget(const PyObject *session);
 PyObject *cache_entries(CodeCache *cache, PyObject *session);
 /* An entry without guards or code. */
 PyObject *entry_mark(int recursive, int limit);

@@ -4,6 +4,7 @@
 #include "cache.h"
 #include "claim.h"
 #include "consult.h"
+#include "handover.h"
 #include "hook.h"
 #include "install.h"
 #include "program.h"
@@ -396,6 +397,9 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     uncount_c_call(tstate);
     int continues = (frame_code(frame)->co_flags & CONTINUES) != 0;
     frames_remaining(tstate) += continues;
+    if (continues) {
+        handed_over(frame);
+    }
     PyObject *result;
     if (stack->nested >= DEEPEST) {
         result = run_deep(tstate, stack, frame, throwing);

@@ -5,6 +5,7 @@
 #include "callables.h"
 #include "consult.h"
 #include "equal.h"
+#include "handover.h"
 #include "hook.h"
 #include "place.h"
 #include "program.h"
@@ -66,6 +67,13 @@ static PyObject *
 reset(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     cache_clear_all();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+forget_session(PyObject *Py_UNUSED(module), PyObject *session)
+{
+    cache_forget(session);
     Py_RETURN_NONE;
 }
 
@@ -232,9 +240,11 @@ function_code(PyObject *Py_UNUSED(module), PyObject *op)
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
     {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
+    {"go_on", (PyCFunction)(void (*)(void))go_on, METH_FASTCALL, "Call a continuation, which alone holds its arguments."},
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
+    {"forget_session", forget_session, METH_O, "Drop every entry of this session, which dies."},
     {"reset_code", reset_code, METH_O, "Drop every entry of this code."},
     {"drop_entries", drop_entries, METH_VARARGS, "Drop the entries of this code that have this `info`."},
     {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},

@@ -15,7 +15,7 @@ from capture.variables.building import builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Method
-from capture.variables.lookups import can_change
+from capture.variables.lookups import can_change, compares_in_its_own_way
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, build_object
@@ -59,6 +59,8 @@ class VariableBuilder:
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
         cls = type(value)
+        if type(cls) is not type and compares_in_its_own_way(type(cls)):
+            raise Unsupported(f"an object of class {cls.__name__}, whose metaclass says what it is equal to")
         if cls in CONSTANT_TYPES:
             if source is None or isinstance(source, Const):
                 return Constant(value)
@@ -182,8 +184,8 @@ class VariableBuilder:
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
         found = self._class_value(owner, name, raw)
-        if self._effects.later.active and can_change(owner):
-            self._effects.later.bound(self._m, found, f"attribute {name!r} of class {owner.__name__}")
+        if self._effects.later.concerned and can_change(owner):
+            self._effects.later.of_class(self._m, owner, name, found)
         return found
 
     def _class_value(self, owner: type, name: str, raw: Any) -> Variable:

@@ -20,7 +20,7 @@ from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, ClassEntry, Const, Item, Source
 from capture.variables.assumptions import Guards
 from capture.variables.constants import CONSTANT_TYPES
-from capture.variables.lookups import MISSING, can_change
+from capture.variables.lookups import MISSING, can_change, is_among
 
 from .guards import const_of
 
@@ -195,7 +195,7 @@ class ClassLookups:
         """The frame changed one: what was looked up may be otherwise now."""
         self.unheld.clear()
         for key, found in list(self._entries.items()):
-            if cls in found[0].__mro__:
+            if is_among(cls, found[0].__mro__):
                 self._past.append((key[1], self._entries.pop(key)))
                 del self.found[key]
         self._note_parts(self.made[address(cls)])

@@ -16,7 +16,7 @@ from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import UserIterator
-from capture.variables.lookups import class_lookup, has_entry, shown_type
+from capture.variables.lookups import class_lookup, has_entry, is_among, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
@@ -118,7 +118,7 @@ def _in_order(
     # By the classes that they are made from: what others take for a subclass does not count.
     if (
         left_type is not right_type
-        and left_type in right_type.__mro__
+        and is_among(left_type, right_type.__mro__)
         and (compared or _overrides(m, left_type, right_type, reflected))
     ):
         order.reverse()
@@ -289,7 +289,10 @@ def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:
 def _compare_known(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable | None:
     """By what a metaclass or an enumeration defines in Python; None if neither does."""
     _, name, reflected = COMPARE[symbol]
-    for owner, other, method in ((left, right, name), (right, left, reflected)):
+    ways = [(left, right, name), (right, left, reflected)]
+    if isinstance(left, Known) and isinstance(right, Known):
+        ways = _in_order(m, left, right, name, reflected, compared=True)
+    for owner, other, method in ways:
         if isinstance(owner, Known):
             found = _compare_known_with(m, symbol, owner, other, method)
             if found is not None:

@@ -17,7 +17,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Function
 from .handlers import handles
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, class_lookup, is_among
 from .sequences import Tuple
 from .tensors import Tensor
 
@@ -90,7 +90,7 @@ def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     real = m.builder.to_python(cls)
     if real.__module__ == "torch.nn.modules._functions":  # full backward hooks look for its node by name
         raise Unsupported("a hook that waits for a module's gradients")
-    apart = class_lookup(m, real, "setup_context")[1] not in torch.autograd.Function.__mro__
+    apart = not is_among(class_lookup(m, real, "setup_context")[1], torch.autograd.Function.__mro__)
     if m.levels.inside:
         raise Unsupported("a function of autograd within a function transform")
     if kwargs:

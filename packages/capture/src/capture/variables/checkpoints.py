@@ -38,7 +38,8 @@ def _checkpoint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("a checkpoint within a function transform")
     saves = _saves(m, own["context_fn"]) if "context_fn" in own else None
     asked = m.recorder.asked_grad
-    result, calls = m.subgraphs.checkpointed(lambda: m.calls.call(function, rest, given), saves)
+    with m.effects.later.reading_twice():
+        result, calls = m.subgraphs.checkpointed(lambda: m.calls.call(function, rest, given), saves)
     if not plain.get("preserve_rng_state", True) and any("effect" in node.meta for node in calls):
         # Of operations that write to their own, it is not told whether they draw what they write.
         raise Unsupported("a checkpoint that draws other random numbers when it computes again")

@@ -24,7 +24,16 @@ from .functions import Method
 from .handlers import checked_arguments, handler_of
 from .iterators import SequenceIterator
 from .lifetimes import require_from_outside
-from .lookups import MISSING, check_as_found, class_lookup, has_entry, is_data_descriptor, is_of_program, shown_type
+from .lookups import (
+    MISSING,
+    check_as_found,
+    class_lookup,
+    has_entry,
+    is_among,
+    is_data_descriptor,
+    is_of_program,
+    shown_type,
+)
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads, truth_by_methods
@@ -58,8 +67,17 @@ class Class(Known):
         return descriptor_get(m, raw, owner, self, type(self.value), name)
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        own = None if type(self.value) is type else self.special(m, "__hash__")
-        return super().hash_key(m) if own is None else own_key(m, self, own)
+        metaclass = type(self.value)
+        if metaclass is type:
+            return super().hash_key(m)
+        own = self.special(m, "__hash__")
+        if own is not None:
+            return own_key(m, self, own)
+        if class_lookup(m, metaclass, "__hash__")[0] is None:
+            m.errors.throw(TypeError, f"unhashable type: {shown_type(metaclass)!r}")
+        if self.special(m, "__eq__") is not None:
+            raise Unsupported(f"hash of {self!r}, whose metaclass defines __eq__")
+        return super().hash_key(m)
 
     def truth(self, m: Interpreter) -> bool:
         told = truth_by_methods(m, self)
@@ -294,7 +312,7 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         if args or kwargs:
             _check_no_arguments(m, cls)
         return m.effects.created(Object(cls))
-    base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
+    base = next((c for c in cls.__mro__ if is_among(c, PAYLOADS)), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
     if owner is weakref.ref and args:
         made = own_reference(m, args[0]) if cls is weakref.ref and len(args) == 1 and not kwargs else None
@@ -356,7 +374,7 @@ class PyModule(Known):
         raw, owner = class_lookup(m, cls, name)
         if (
             raw is MISSING
-            or owner in types.ModuleType.__mro__
+            or is_among(owner, types.ModuleType.__mro__)
             or (name in vars(self.value) and not is_data_descriptor(m, raw))
         ):
             return None
@@ -371,7 +389,7 @@ class PyModule(Known):
             raise Unsupported(f"setting attribute {name!r} of a {cls.__name__}")
         m.guards.note_type(self.value)
         if cls is not types.ModuleType:
-            if class_lookup(m, cls, "__setattr__")[1] not in types.ModuleType.__mro__:
+            if not is_among(class_lookup(m, cls, "__setattr__")[1], types.ModuleType.__mro__):
                 raise Unsupported(f"setting attribute {name!r} of a {cls.__name__}, which sets them in its own way")
             raw, owner = class_lookup(m, cls, name)
             setter = class_lookup(m, type(raw), "__set__")[0]

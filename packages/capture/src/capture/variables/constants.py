@@ -183,8 +183,9 @@ class Constant(Real):
 
 def _written_type(cls: type) -> Any:
     """What stands for a class in a graph, whose source could not name the class itself."""
-    if cls in NUMBER_DTYPES:
-        return NUMBER_DTYPES[cls]
+    for number, dtype in NUMBER_DTYPES.items():
+        if cls is number:  # not looked up, for which a metaclass may have a hash of its own, or none
+            return dtype
     if isinstance(cls, type(torch.FloatTensor)):
         return f"{cls.__module__}.{cls.__name__}"
     raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")

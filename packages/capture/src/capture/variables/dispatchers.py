@@ -10,6 +10,7 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .handlers import handles_wrapper
+from .lookups import compares_in_its_own_way
 from .mappings import Dict
 
 
@@ -20,6 +21,8 @@ def _dispatch(m: Interpreter, registry: Variable, args: Args, kwargs: Kwargs) ->
     cls: Any = m.builder.to_python(args[0])
     if not isinstance(found, Dict) or not isinstance(cls, type):
         raise Unsupported("singledispatch whose implementations are not known")
+    if compares_in_its_own_way(type(cls)):
+        raise Unsupported("singledispatch on a class whose metaclass says what it is equal to")
     implementations = {m.builder.to_python(key): value for key, value in found.whole(m).values()}
     m.classes.note_order(cls)
     if cls in implementations:

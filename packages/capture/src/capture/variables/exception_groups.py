@@ -15,7 +15,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant, looked_up
 from .exceptions import ExceptionObject
 from .functions import Function, Method
-from .lookups import Missing
+from .lookups import Missing, is_among
 from .sequences import List, Tuple
 
 _CLASSES = (ExceptionGroup, BaseExceptionGroup)
@@ -111,7 +111,7 @@ def _of_classes(m: Interpreter, classes: tuple[Any, ...]) -> Condition:
 
     def matches(each: ExceptionObject) -> bool:
         m.classes.note_order(each.cls)
-        return any(cls in each.cls.__mro__ for cls in classes)
+        return any(is_among(cls, each.cls.__mro__) for cls in classes)
 
     return matches
 

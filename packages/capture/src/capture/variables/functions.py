@@ -42,14 +42,15 @@ class Cell(Variable):
         """What it holds; that it holds something is guarded even where what that is never counts."""
         if self.content is not None:
             m.guards.reach_content(self.content)
-            if m.effects.later.active:
+            if m.effects.later.concerned:
                 self._read_later(m, self.content)
         return self.content
 
     def _read_later(self, m: Interpreter, content: Variable) -> None:
         what = "a variable of a function around it"
-        if self.source is None:
+        if self.source is None or m.effects.later.twice:
             m.effects.later.relies(self)
+        if self.source is None:
             m.effects.later.kept(m, content, what)
         elif not is_library_line(m.state.frame.code.co_filename):  # whose cells, of its decorators, nobody else knows
             m.effects.later.bound(m, content, what)

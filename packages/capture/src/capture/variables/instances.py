@@ -67,13 +67,8 @@ class Instance(Variable):
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
         found = self._own_attribute(m, name)
-        if found is not None and m.effects.later.active:
-            what = f"attribute {name!r} of a {self.cls.__name__}"
-            if self.source is None:
-                m.effects.later.relies(self)
-                m.effects.later.kept(m, found, what)
-            else:
-                m.effects.later.bound(m, found, what)
+        if found is not None and m.effects.later.concerned:
+            m.effects.later.of_object(m, self, self.cls, name, found)
         return found
 
     def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:

@@ -221,12 +221,21 @@ def _meaning(m: Interpreter, text: str, namespace: dict[str, Any], hidden: Any) 
         code = compile(text, "<annotation>", "eval")
         if any(name in hidden for name in code.co_names):
             return None
-        # By the evaluator first: what it does not follow breaks the graph before it is done for real.
+        # By the evaluator first: what it does not follow, or what does something, breaks the graph before it is done for real.
+        before = _left_behind(m)
         found = m.calls.call(m.builder.computed(types.FunctionType(code, namespace)), [], {})
+        if _left_behind(m) != before:
+            return None
         meant = eval(code, namespace)
         return meant if m.builder.to_python(found) == meant else None
     except (SyntaxError, NameError, AttributeError, TypeError, NotConstant, SymbolicRaise):
         return None
+
+
+def _left_behind(m: Interpreter) -> tuple[int, ...]:
+    """Counts all that the program did and that is seen afterwards."""
+    effects = m.effects
+    return effects.changes, len(effects.remembered), len(effects.announced), len(effects.counted)
 
 
 def _holds_text(annotation: Any) -> bool:

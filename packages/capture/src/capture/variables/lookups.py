@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from capture._native import address
@@ -66,6 +67,16 @@ def check_as_found(m: Interpreter, *reals: Any) -> None:
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
     return m.classes.found.get((address(cls), name)) or m.classes.entry(cls, name)
+
+
+def is_among(cls: Any, classes: Iterable[Any]) -> bool:
+    """Whether it is one of these classes, without asking what their metaclasses say of equality."""
+    return any(each is cls for each in classes)
+
+
+def compares_in_its_own_way(metaclass: Any) -> bool:
+    """Whether classes cannot be told apart by tables: what they are equal to, or their hash, is the program's to say, or they have none."""
+    return metaclass.__hash__ is not type.__hash__ or metaclass.__eq__ is not type.__eq__
 
 
 def can_change(cls: type) -> bool:

@@ -12,7 +12,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Known, looked_up
 from .functions import Function
 from .handlers import handles
-from .lookups import C_METHODS
+from .lookups import C_METHODS, is_among
 from .objects import Object, descriptor_get
 from .reconstruction import Emitter
 
@@ -31,13 +31,14 @@ class Super(Variable):
     def through_class(self) -> bool:
         """Whether the object is a class that goes through its own MRO, and not a metaclass's, whose instance it is."""
         known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
-        return known and self.start in self.obj.value.__mro__  # type: ignore[attr-defined]
+        return known and is_among(self.start, self.obj.value.__mro__)  # type: ignore[attr-defined]
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         through_class = self.through_class
         cls = self.check(m)
         mro = cls.__mro__
-        for owner in mro[mro.index(self.start) + 1 :]:
+        start = next(i for i, each in enumerate(mro) if each is self.start)
+        for owner in mro[start + 1 :]:
             if name in owner.__dict__:
                 raw = m.classes.own_entry(owner, name)
                 if name == "__new__":
@@ -57,7 +58,7 @@ class Super(Variable):
         """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
         cls: type = self.obj.value if self.through_class else self.obj.python_type()  # type: ignore[attr-defined]
         m.classes.note_order(cls)
-        if self.start not in cls.__mro__:
+        if not is_among(self.start, cls.__mro__):
             raise Unsupported("super() of an unrelated class")
         return cls
 

@@ -19,7 +19,7 @@ from .building import builds, known_part
 from .classes import allocate
 from .constants import BoundBuiltin, Known, looked_up
 from .handlers import Fold, checked_arguments, handler_of, label, refuses
-from .lookups import class_lookup, shown_type
+from .lookups import class_lookup, is_among, shown_type
 from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
 from .objects import Object
@@ -85,7 +85,7 @@ class BuiltinFunction(Known):
         if not args:
             raise Unsupported(f"{owner.__name__}.__new__ without a class")
         cls = looked_up(m, args[0])
-        if not isinstance(cls, type) or owner not in cls.__mro__ or _maker(m, cls) is not self.value:
+        if not isinstance(cls, type) or not is_among(owner, cls.__mro__) or _maker(m, cls) is not self.value:
             m.builder.fold(self.value, [cls])  # raises: it would not make what the class is
         return allocate(m, cls, owner, args[1:], kwargs)
 

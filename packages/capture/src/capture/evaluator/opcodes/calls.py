@@ -16,20 +16,18 @@ from capture.variables.sequences import List, Tuple
 
 from .exceptions import prepare_reraise
 from .registry import operation
+from .steps import same_step
 
 
 @operation("KW_NAMES")
 def _kw_names(m: Machine, frame: Frame, op: Op) -> str | None:
     frame.kw_names = op.value
-    return _same_step(m, frame, op)
+    return same_step(m, frame)
 
 
 @operation("PRECALL")
-def _same_step(m: Machine, frame: Frame, op: Op) -> str | None:
-    """Go on with the call itself in the same step: a break must not fall between the two."""
-    following = frame.program.ops[frame.ip]
-    frame.ip += 1
-    return following.handler(m, frame, following)
+def _precall(m: Machine, frame: Frame, op: Op) -> str | None:
+    return same_step(m, frame)
 
 
 @operation("CALL")
@@ -80,14 +78,22 @@ def _annotations(m: Machine, value: Variable) -> Variable:
     return m.builder.new_dict(dict(zip(names, value.items[1::2], strict=True)))
 
 
+def _cells(m: Machine, closure: Variable) -> list[Cell]:
+    """Those of a function that is made: the frame's, or real ones where the graph broke since they were taken."""
+    found: list[Cell] = []
+    for each in m.iteration.elements(closure):
+        cell = each.realize(m)
+        assert isinstance(cell, Cell)
+        found.append(cell)
+    return found
+
+
 @operation("MAKE_FUNCTION")
-def _make_function(m: Machine, frame: Frame, op: Op) -> None:
+def _make_function(m: Machine, frame: Frame, op: Op) -> str | None:
     code = m.builder.to_python(frame.pop(m))
     closure: list[Cell] = []
     if op.arg & 8:
-        cells = frame.pop(m)
-        assert isinstance(cells, Tuple)
-        closure = [c for c in cells.items if isinstance(c, Cell)]
+        closure = _cells(m, frame.pop(m))
     annotations = _annotations(m, frame.pop(m)) if op.arg & 4 else None
     kwdefaults: dict[str, Variable] = {}
     if op.arg & 2:
@@ -96,15 +102,15 @@ def _make_function(m: Machine, frame: Frame, op: Op) -> None:
     made = Function(code, frame.globals, code.co_qualname, defaults, kwdefaults, closure)
     made.annotations = annotations
     frame.push(m.effects.created(made))
+    return same_step(m, frame, "SET_FUNCTION_ATTRIBUTE")
 
 
 @operation("SET_FUNCTION_ATTRIBUTE")
-def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> None:
+def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> str | None:
     made, value = frame.pop(m), frame.pop(m)
     assert isinstance(made, Function)
     if op.arg == 8:
-        assert isinstance(value, Tuple)
-        made.closure = [c for c in value.items if isinstance(c, Cell)]
+        made.closure = _cells(m, value)
     elif op.arg == 4:
         made.annotations = _annotations(m, value)
     elif op.arg == 2:
@@ -112,6 +118,7 @@ def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> None:
     else:
         made.defaults = m.iteration.elements(value)
     frame.push(made)
+    return same_step(m, frame, "SET_FUNCTION_ATTRIBUTE")
 
 
 @operation("CALL_INTRINSIC_2")

@@ -16,6 +16,7 @@ from capture.variables.generators import Suspended
 from capture.variables.iterators import Iterator, StopIter
 
 from .registry import operation
+from .steps import same_step
 
 _PASSED = len(current().end_for())
 _SEND_POPS = current().send_pops
@@ -31,9 +32,7 @@ def _jump(m: Machine, frame: Frame, op: Op) -> None:
 @operation("TO_BOOL")
 def _to_bool(m: Machine, frame: Frame, op: Op) -> str | None:
     """What tests the bool comes next and is of the same step, as if it tested the value: one break, not two."""
-    following = frame.program.ops[frame.ip]
-    frame.ip += 1
-    return following.handler(m, frame, following)
+    return same_step(m, frame)
 
 
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")

@@ -13,7 +13,7 @@ from capture.variables.constants import Constant, looked_up
 from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Method
-from capture.variables.lookups import MISSING, class_lookup, has_entry, shown_type
+from capture.variables.lookups import MISSING, class_lookup, has_entry, is_among, shown_type
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.sequences import List, Tuple
 
@@ -50,7 +50,7 @@ def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
         if not (isinstance(cls, type) and issubclass(cls, BaseException)):
             m.errors.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     m.classes.note_order(actual)
-    frame.push(Constant(any(cls in actual.__mro__ for cls in classes)))
+    frame.push(Constant(any(is_among(cls, actual.__mro__) for cls in classes)))
 
 
 @operation("RAISE_VARARGS")

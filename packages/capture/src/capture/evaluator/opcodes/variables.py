@@ -24,6 +24,7 @@ from capture.variables.supers import Super
 from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
+from .steps import same_step
 
 #: Types of constants of which one is as good as another, wherever it was made.
 _PLAIN = frozenset({int, float, bool, type(None)})
@@ -87,11 +88,12 @@ def unbound(m: Machine, name: str) -> NoReturn:
 
 
 @operation("LOAD_FAST_AND_CLEAR")
-def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> None:
+def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> str | None:
     if frame.holds_cell(op.value) and op.value in frame.cells:
         frame.push(frame.cells.pop(op.value))
     else:
         frame.push(frame.local.pop(op.value, NULL))
+    return same_step(m, frame, "MAKE_CELL")
 
 
 @operation("STORE_FAST")
