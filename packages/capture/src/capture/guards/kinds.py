@@ -15,6 +15,7 @@ import torch
 
 from capture import _native
 from capture._torch import tensor_keys
+from capture.labels import label_of
 from capture.records import Record, record
 from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
@@ -285,12 +286,11 @@ _WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
 def _brief(value: Any) -> str:
     if type(value) in _WRITTEN:
         return repr(value)[:80]
-    for attribute in ("__qualname__", "__name__"):
-        label = getattr(value, attribute, None)
-        if isinstance(label, str):
-            return label
-    shown = repr(value) if isinstance(value, (int, float, str, bytes, type(None), type(...))) else ""
-    return shown[:80] or f"{type(value).__name__} object"
+    label = label_of(value)
+    if label:
+        return label
+    shown = repr(value) if issubclass(type(value), (int, float, str, bytes, type(None), type(...))) else ""
+    return shown[:80] or f"{label_of(type(value))} object"
 
 
 #: Of so many objects that are to differ the names are told.

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
+import sys
+import types
 
 from .registry import program
 
@@ -341,3 +344,129 @@ def mapping_pattern_with_a_key_twice(x):
                 return one
 
     return _outcome(go), x
+
+
+class Five:
+    def __index__(self):
+        return 5
+
+
+@program
+def limits_of_deques(x):
+    asked = []
+
+    def letters():
+        asked.append(1)
+        yield "a"
+
+    limits = (-1, -2, True, Five(), 1.5, "a", 2**70, None, Subclass(1))
+    return [_outcome(lambda: (list(d := collections.deque(letters(), limit)), d.maxlen)) for limit in limits], asked, x
+
+
+class Noting:
+    """Notes what is read of it, its class too."""
+
+    def __getattribute__(self, name):
+        _NOTED.append(name)
+        return object.__getattribute__(self, name)
+
+    def __iter__(self):
+        return iter((1, 2))
+
+
+class NotingModule(types.ModuleType):
+    def __getattribute__(self, name):
+        _NOTED.append(name)
+        return super().__getattribute__(name)
+
+
+_NOTED = []
+_NOTING, _NOTING_MODULE = Noting(), NotingModule("noting")
+
+
+@program
+def only_the_program_reads_attributes_break(x):
+    _NOTED.clear()
+    _NOTING_MODULE.a = 1
+    found = [*_NOTING, _NOTING is x, _NOTING_MODULE.a, {_NOTING: 1}[_NOTING], isinstance(_NOTING, int)]
+    return found, _NOTED, x + 1
+
+
+class Getting:
+    def __init__(self):
+        self.asked = 0
+
+    def __get__(self, owner, cls=None):
+        def get(name):
+            self.asked += 1
+            raise AttributeError(name)
+
+        return get
+
+
+class Given:
+    def __call__(self, *args):
+        return args
+
+
+class ByObject:
+    __getattr__ = Given()
+
+
+class ByClass:
+    @classmethod
+    def __getattr__(cls, name):
+        return cls.__name__, name
+
+
+class ByNobody:
+    @staticmethod
+    def __getattribute__(name):
+        return name
+
+
+@program
+def attributes_are_asked_of_descriptors_break(x):
+    asked = Getting()
+
+    class First:
+        __getattribute__ = asked
+
+    class Second:
+        __getattr__ = asked
+
+    class Both:
+        __getattribute__ = asked
+        __getattr__ = asked
+
+    counts = [(_outcome(lambda: cls().a), asked.asked) for cls in (First, Second, Both)]
+    return counts, ByObject().a, ByClass().a, ByNobody().a, x + 1
+
+
+class Leaving:
+    def __getattribute__(self, name):
+        raise AttributeError(f"no {name}")
+
+    def __getattr__(self, name):
+        return "left", name
+
+
+_LEAVING = Leaving()
+
+
+@program
+def attributes_that_are_left_to_getattr(x):
+    return _LEAVING.a, Leaving().b, getattr(_LEAVING, "c", 1), x
+
+
+class Guarding:
+    def __getattr__(self, name):
+        sys.stdout = sys.__stdout__
+        raise RuntimeError(f"premature {name}")
+
+
+@program
+def printing_to_what_refuses_break(x):
+    with contextlib.redirect_stdout(Guarding()):
+        found = _outcome(lambda: print("said"))
+    return found, x + 1
