@@ -14,6 +14,7 @@ import torch
 
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
+from capture.labels import place_of, written
 from capture.sources import Source
 from symshapes import NUMBER_DTYPES
 
@@ -178,7 +179,7 @@ class Constant(Real):
         return (_Written(self.value) if _loses_a_sign(self.value) else self.value), self.value
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return written(self.value)
 
 
 def _written_type(cls: type) -> Any:
@@ -336,13 +337,13 @@ def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Varia
 
 
 @builds(types.GenericAlias, type(collections.abc.Callable[[], None]))
-@builds_where(lambda cls: cls.__module__ == "typing" and cls.__name__.endswith("Alias"))
+@builds_where(lambda cls: place_of(cls)[0] == "typing" and place_of(cls)[1].endswith("Alias"))
 def _build_alias(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Alias(value), source)
 
 
 @builds(types.UnionType, property)
-@builds_where(lambda cls: cls.__module__ == "typing")
+@builds_where(lambda cls: place_of(cls)[0] == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Known(value), source)
 

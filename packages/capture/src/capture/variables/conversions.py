@@ -83,6 +83,8 @@ def _of_object(m: Interpreter, value: Object, cls: type) -> Variable | None:
         found = value.call_special(m, method, [])
         if found is None:
             continue
+        if method == "__trunc__":
+            raise Unsupported("int() by __trunc__, of which Python warns")
         found = m.operators.answer(found, _ANSWERED.get(method, int), method)
         if isinstance(found, Object) or found.python_type() not in (cls, int, bool, float):
             raise Unsupported(f"{cls.__name__}() of what {method} gives no number for")

@@ -37,10 +37,17 @@ def acts_as_it_dies(m: Interpreter, value: Any) -> bool:
         return inspect.getgeneratorstate(value) == inspect.GEN_SUSPENDED
     if issubclass(kind, memoryview):
         return True
-    callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
+    callbacks = map(_callback, weakref.getweakrefs(value))
     return has_entry(kind, "__del__") or any(
         _is_programs(each) if isinstance(each, weakref.finalize) else _is_noticed(m, each) for each in callbacks
     )
+
+
+def _callback(reference: Any) -> Any:
+    """What a weak reference calls; a proxy's attributes are the object's, and all that it refers to is that."""
+    if isinstance(reference, weakref.ref):
+        return reference.__callback__
+    return next(iter(gc.get_referents(reference)), None)
 
 
 def _is_noticed(m: Interpreter, callback: Any) -> bool:

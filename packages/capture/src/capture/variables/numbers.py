@@ -36,6 +36,11 @@ _UNARY = {name: symbol for symbol, (_, name) in UNARY.items()}
 _FEW_KEYS = 16
 
 
+def fits_a_word(number: int) -> bool:
+    """Whether it is an integer of 64 bits, as symbols stand for."""
+    return number.bit_length() < 64
+
+
 class Symbolic(Variable):
     """``value`` is a ``torch.SymInt``, ``SymFloat`` or ``SymBool``; ``node`` computes it in the graph."""
 

@@ -6,8 +6,11 @@ from __future__ import annotations
 import abc
 import collections
 import contextlib
+import operator
 import sys
 import types
+import warnings
+import weakref
 
 from .registry import program
 
@@ -470,3 +473,81 @@ def printing_to_what_refuses_break(x):
     with contextlib.redirect_stdout(Guarding()):
         found = _outcome(lambda: print("said"))
     return found, x + 1
+
+
+class SaysTrue:
+    def __index__(self):
+        return True
+
+    __int__ = __trunc__ = __index__
+
+
+class Truncated:
+    def __trunc__(self):
+        return 3
+
+
+class Halves(float):
+    def __float__(self):
+        return Halves(0.5)
+
+
+@program
+def numbers_of_which_python_warns_break(x):
+    def told(function):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = _outcome(function)
+        return found, [(w.category.__name__, str(w.message)) for w in seen]
+
+    calls = (
+        lambda: operator.index(SaysTrue()), lambda: int(SaysTrue()), lambda: int(Truncated()), lambda: float(Halves(1)),
+        lambda: [1, 2, 3][SaysTrue()], lambda: range(SaysTrue()), lambda: complex(Halves(1)), lambda: "a" * SaysTrue(),
+    )  # fmt: skip
+    return [told(call) for call in calls], x + 1
+
+
+_LARGE = 10**6000
+
+
+@program
+def integers_too_long_to_be_written(x):
+    return _LARGE > x.shape[0], x.shape[0] * _LARGE > _LARGE, _LARGE // 7 % 1000, _outcome(lambda: str(_LARGE)), x + 1
+
+
+@program
+def integers_too_long_among_sizes(x, n=_LARGE + 1):
+    return n - x.shape[0] > _LARGE, _outcome(lambda: len(range(_LARGE))), x + 1
+
+
+class Peculiar(type):
+    @property
+    def __module__(cls):
+        raise ZeroDivisionError("no module")
+
+
+_PECULIAR = Peculiar("Odd", (), {"a": 1})
+
+
+@program
+def classes_whose_metaclass_tells_their_place_break(x):
+    return (
+        _outcome(lambda: _PECULIAR.a),
+        _outcome(lambda: type(_PECULIAR())),
+        _outcome(lambda: _PECULIAR.__module__),
+        x + 1,
+    )
+
+
+class Referred:
+    def __len__(self):
+        return 3
+
+
+_REFERRED = Referred()
+_PROXIES = [weakref.proxy(_REFERRED), weakref.proxy(_REFERRED, _NOTED.append)]
+
+
+@program
+def proxies_of_an_argument_break(x, referred=_REFERRED):
+    return len(referred), len(_PROXIES[0]), x + 1
