@@ -6,6 +6,7 @@ who reads knows where a process died or hangs; then what came of it.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib.util
 import io
@@ -98,6 +99,7 @@ def run(case: unittest.TestCase, call: Callable[[], Any], seconds: float) -> tup
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     kept = sys.stdout, sys.stderr
+    names = dict(vars(builtins))
     try:
         case.run(result)
     except Exception as error:
@@ -105,6 +107,7 @@ def run(case: unittest.TestCase, call: Callable[[], Any], seconds: float) -> tup
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout, sys.stderr = kept
+        vars(builtins).update(names)  # what a failure of ours kept the method from putting back
         vars(case).pop(name, None)
     texts = [text for _, text in (*result.errors, *result.failures)]
     return result.outcomes, _last_words(texts[0]) if texts else "", stopped

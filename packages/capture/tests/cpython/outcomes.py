@@ -44,7 +44,7 @@ MODULES = (
     "test_opcodes", "test_operator", "test_ordered_dict", "test_patma", "test_positional_only_arg", "test_pow", "test_print",
     "test_property", "test_raise", "test_range", "test_richcmp", "test_scope", "test_set", "test_setcomps", "test_slice",
     "test_sort", "test_str", "test_string", "test_subclassinit", "test_super", "test_tuple", "test_typechecks", "test_types",
-    "test_unary", "test_unpack", "test_unpack_ex", "test_userdict", "test_userlist", "test_userstring", "test_weakset",
+    "test_unary", "test_unicode", "test_unpack", "test_unpack_ex", "test_userdict", "test_userlist", "test_userstring", "test_weakset",
     "test_with",
 )  # fmt: skip
 

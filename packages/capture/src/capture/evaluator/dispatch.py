@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,8 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
         _check_operator(m, f"__{name}__", left)
         _check_operator(m, f"__r{name}__", right)
         return m.recorder.record("call_function", function, [left, right], {})
+    if symbol == "%" and _is_own_text(m, left, right):
+        return Constant(m.operators.percent(left.value, right))  # type: ignore[attr-defined]
     if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
@@ -58,6 +61,15 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
     if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
         return binary(m, symbol, right, left, written)
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
+
+
+def _is_own_text(m: Interpreter, left: Variable, right: Variable) -> bool:
+    """Whether a text's ``%`` gets a text of a class of the program's, which is asked for its ``__str__``."""
+    if not isinstance(left, Constant) or type(left.value) is not str or not isinstance(right, Object):
+        return False
+    held = right.payload
+    is_text = isinstance(held, Constant) and isinstance(held.value, str)
+    return is_text and not isinstance(class_lookup(m, right.cls, "__rmod__")[0], types.FunctionType)
 
 
 def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> tuple[Variable, Variable]:

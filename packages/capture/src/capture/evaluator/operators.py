@@ -191,6 +191,8 @@ class LanguageOperators:
             if not is_unbacked(real.value):
                 return WrittenNumber(real, spec)
             real = Constant(real.specialise(m))
+        if isinstance(real, Object) and class_lookup(m, real.cls, "__format__")[0] is None:
+            raise Unsupported(f"formatting of a {real.cls.__name__}, which refuses it")
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
             found = real.special(m, "__format__")
             assert found is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import enum
+import operator
 import types
 import typing
 import weakref
@@ -105,7 +106,7 @@ class Constant(Real):
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         found = m.builder.fold(getattr, [self.value, name])
-        if callable(found) and getattr(found, "__self__", None) is self.value:
+        if callable(found) and getattr(found, "__self__", found) is self.value:
             return BoundBuiltin(self, name)
         return m.builder.from_python(found)
 
@@ -225,11 +226,12 @@ class Known(Real):
         if type(self.value).__module__ != "typing":
             return super().item(m, key)
         try:
-            return m.builder.known(
-                m.builder.fold(lambda a, b: a[b], [self.value, m.builder.to_python(key)])
-            )  # Optional[int]
+            real = m.builder.to_python(key)
         except NotConstant:
             raise Unsupported(f"subscript of {self!r}") from None
+        if any(m.classes.is_made(type(each)) for each in (real if type(real) is tuple else (real,))):
+            raise Unsupported(f"subscript of {self!r} by an object of a class that the frame made")
+        return m.builder.known(m.builder.fold(operator.getitem, [self.value, real]))  # Optional[int]
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if isinstance(self.value, typing.NewType) and len(args) == 1 and not kwargs:

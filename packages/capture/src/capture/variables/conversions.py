@@ -103,14 +103,11 @@ _number(complex)
 
 @handles(str)
 def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    if not args:
+    if not args and not kwargs:
         return Constant("")
-    if len(args) > 1 or kwargs:
-        return Constant(
-            m.builder.fold(
-                str, [m.builder.to_python(a) for a in args], {k: m.builder.to_python(v) for k, v in kwargs.items()}
-            )
-        )
+    if len(args) != 1 or kwargs:
+        given = {k: m.builder.to_python(v) for k, v in kwargs.items()}
+        return Constant(m.builder.fold(str, [m.builder.to_python(a) for a in args], given))
     return m.operators.text(args[0])
 
 

@@ -6,9 +6,13 @@ from __future__ import annotations
 import abc
 import collections
 import contextlib
+import enum
+import functools
+import gc
 import operator
 import sys
 import types
+import typing
 import warnings
 import weakref
 
@@ -551,3 +555,164 @@ _PROXIES = [weakref.proxy(_REFERRED), weakref.proxy(_REFERRED, _NOTED.append)]
 @program
 def proxies_of_an_argument_break(x, referred=_REFERRED):
     return len(referred), len(_PROXIES[0]), x + 1
+
+
+def _yields():
+    yield 1
+    return (yield 2)
+
+
+async def _awaits():
+    pass
+
+
+@program
+def classes_that_objects_tell(x):
+    generator, coroutine = _yields(), _awaits()
+    values = (
+        None,
+        1,
+        2.5,
+        "a",
+        ...,
+        NotImplemented,
+        generator,
+        range(3),
+        slice(1),
+        zip(),
+        map(str, []),
+        iter([]),
+        [].append,
+    )
+    told = [v.__class__ is type(v) for v in (*values, coroutine, types.MappingProxyType({}))]
+    coroutine.close()
+    return told, types._GeneratorWrapper(generator).__await__() is generator, x + 1
+
+
+@program
+def views_are_not_changed_in_place(x):
+    held = {"a": 0}
+    view = types.MappingProxyType(held)
+
+    def join(other):
+        nonlocal view
+        view |= other
+
+    return (
+        _outcome(lambda: join({"b": 1})),
+        _outcome(lambda: join([("b", 1)])),
+        dict(view),
+        view | {"c": 2},
+        held,
+        x + 1,
+    )
+
+
+@program
+def super_after_the_first_argument_changed(x):
+    class Changing(Base):
+        def dropped(self):
+            del self
+            return super()
+
+        def replaced(self, other):
+            self = other
+            return super().__le__(1)
+
+    return _outcome(Changing().dropped), Changing().replaced(Changing()), x + 1
+
+
+@program
+def dictionaries_of_exceptions_are_replaced_break(x):
+    error, own, held = ValueError(), Five(), {"c": 3}
+    error.__dict__ = {"a": 1}
+    error.__dict__ = held
+    own.__dict__ = held
+    held["d"] = 5
+    return error.c, _outcome(lambda: error.a), own.d, x + 1
+
+
+@program
+def lists_changed_while_sorted(x):
+    items = []
+
+    def put_in_and_out(a, b):
+        items.append(3)
+        items.pop()
+        return a - b
+
+    def cleared(a, b):
+        items.append(3)
+        del items[:]
+        return a - b
+
+    def untouched(a, b):
+        items.clear()
+        items.extend(())
+        items.reverse()
+        return a - b
+
+    found = []
+    for compared in (put_in_and_out, cleared, untouched):
+        items[:] = [2, 1]
+        found.append((_outcome(lambda: items.sort(key=functools.cmp_to_key(compared))), list(items)))
+    return found, x + 1
+
+
+@program
+def types_of_members_that_the_frame_made_break(x):
+    class Made(enum.IntEnum):
+        A = 0
+        B = 1
+
+    found = typing.Literal[Made.A], typing.Literal[(Made.A, Made.B)]
+    gc.isenabled()
+    return [found[0].__args__[0] is Made.A, found[1].__args__[1] is Made.B, found[0] == typing.Literal[Made.A]], x + 1
+
+
+@program
+def what_closing_gives(x):
+    def returning():
+        try:
+            yield 1
+        except GeneratorExit:
+            return 5
+
+    begun, fresh, ended = returning(), returning(), returning()
+    next(begun)
+    list(ended)
+    return begun.close(), begun.close(), fresh.close(), ended.close(), x + 1
+
+
+@program
+def bound_methods_stay_bound_break(x):
+    first, second = Changing(), Changing()
+    return (
+        first.__hash__.__get__(second, Changing)() == hash(first),
+        first.__hash__.__get__(None, Changing).__self__ is first,
+        x,
+    )
+
+
+class Overridden(str):
+    def __str__(self):
+        return "overridden"
+
+
+class Refused:
+    __format__ = None
+
+
+@program
+def texts_that_tell_themselves_break(x):
+    own = Overridden("xxx")
+    told = [
+        "%s" % own,
+        "%r" % own,
+        "%s" % (own,),
+        f"{own}",
+        "{}".format(own),
+        str(object="a"),
+        str(object=b"a", encoding="ascii"),
+    ]
+    return told, _outcome(lambda: f"{Refused()}"), _outcome(lambda: "{}".format(Refused())), x + 1
