@@ -19,7 +19,7 @@ from capture.variables.instances import InstanceDict
 from capture.variables.iterators import UserIterator
 from capture.variables.lookups import class_lookup, has_entry, shown_type
 from capture.variables.mappings import Dict, DictView
-from capture.variables.numbers import Symbolic, fits_a_word
+from capture.variables.numbers import Symbolic, is_written
 from capture.variables.objects import Object
 from capture.variables.operations import COMPARE, DISPATCHED, INPLACE, UNARY
 from capture.variables.sequences import Sequence, Tuple
@@ -80,7 +80,7 @@ def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> t
     left, right = _not_a_truth(m, left), _not_a_truth(m, right)
     if not any(isinstance(v, Symbolic) for v in (left, right)) or any(isinstance(v, Tensor) for v in (left, right)):
         return left, right
-    if all(isinstance(v, Symbolic) or _is_word(v) for v in (left, right)):
+    if all(isinstance(v, Symbolic) or _is_literal_number(v) for v in (left, right)):
         return _of_bool(left), _of_bool(right)
     first, second = (Constant(v.specialise(m)) if isinstance(v, Symbolic) else v for v in (left, right))
     return first, second
@@ -260,7 +260,9 @@ def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variabl
     """A comparison of which one side is a symbolic number."""
     left, right = _not_a_truth(m, left), _not_a_truth(m, right)
     sides: list[Variable] = [left, right]
-    if any(isinstance(v, Symbolic) for v in sides) and all(isinstance(v, Symbolic) or _is_word(v) for v in sides):
+    if any(isinstance(v, Symbolic) for v in sides) and all(
+        isinstance(v, Symbolic) or _is_literal_number(v) for v in sides
+    ):
         # A bool counts as the int that it is.
         return m.recorder.record("call_function", COMPARE[symbol][0], [_of_bool(v) for v in sides], {})
     other = left if isinstance(right, Symbolic) else right
@@ -279,11 +281,11 @@ def _is_real_number(v: Variable) -> bool:
     return isinstance(v, Constant) and isinstance(v.value, int | float)
 
 
-def _is_word(v: Variable) -> bool:
-    """Whether it is a number that graphs compute with: symbolic ones stand for integers of 64 bits."""
+def _is_literal_number(v: Variable) -> bool:
+    """Whether it is a number that graphs compute with: they have it in their text."""
     if not isinstance(v, Constant):
         return False
-    return fits_a_word(v.value) if isinstance(v.value, int) else isinstance(v.value, float)
+    return is_written(v.value) if isinstance(v.value, int) else isinstance(v.value, float)
 
 
 def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 import operator
+import sys
 import types
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
@@ -36,9 +37,13 @@ _UNARY = {name: symbol for symbol, (_, name) in UNARY.items()}
 _FEW_KEYS = 16
 
 
-def fits_a_word(number: int) -> bool:
-    """Whether it is an integer of 64 bits, as symbols stand for."""
-    return number.bit_length() < 64
+#: Of integers of as many decimal digits, 3 bits each, none is refused its text.
+_MOST_BITS = 3 * sys.int_info.str_digits_check_threshold
+
+
+def is_written(number: int) -> bool:
+    """Whether an integer has a text, as graphs and conditions need it, whatever the limit that the program sets."""
+    return number.bit_length() <= _MOST_BITS
 
 
 class Symbolic(Variable):
