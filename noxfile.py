@@ -211,7 +211,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def cpython(session: nox.Session) -> None:
-    """CPython's own tests of the language, each method compiled: same outcome as plain. `nox -s cpython -- test_dict` runs one module."""
+    """CPython's own tests of the language, each method compiled: same outcome as plain; 20 to 30 minutes. `nox -s cpython -- test_dict` runs one module."""
     install_packages(session, "symshapes", "capture", torch=TORCH if session.python == "3.11" else TORCH_312)
     session.run("python", "packages/capture/tests/cpython/outcomes.py", *session.posargs)
 

@@ -1,30 +1,35 @@
 """CPython's own tests, as installed with the interpreter, each test method compiled: same outcome as plain.
 
 `python packages/capture/tests/cpython/outcomes.py [MODULE ...]` runs each module (`test_dict`) in a process of its own and reports, the worst first:
-methods whose outcome differs, failures inside the compiler, crashes; then what ended captures, most frequent first, and how many are captured whole.
-The exit status is 1 if an outcome differs. `nox -s cpython` runs `MODULES`.
+methods whose outcome differs, failures inside the compiler, crashes, those that took too long; then what ended captures, most frequent first, and how
+many are captured whole. The exit status is 1 if an outcome differs. `nox -s cpython` runs `MODULES`.
+
+With `--results FILE` what came of each method is kept there, a line of JSON each, and the next run with that file goes on where this one stood; with
+`--again` as well, it runs those anew that were not the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import functools
+import faulthandler
 import importlib.util
-import io
 import json
 import os
-import shutil
+import select
 import signal
-import subprocess
 import sys
 import tempfile
-import types
-import unittest
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import one_method
+import torch  # noqa: F401  (once, for all processes)
+
+import capture
 
 #: The language and its built-in types.
 MODULES = (
@@ -39,218 +44,142 @@ MODULES = (
     "test_opcodes", "test_operator", "test_ordered_dict", "test_patma", "test_positional_only_arg", "test_pow", "test_print",
     "test_property", "test_raise", "test_range", "test_richcmp", "test_scope", "test_set", "test_setcomps", "test_slice",
     "test_sort", "test_str", "test_string", "test_subclassinit", "test_super", "test_tuple", "test_typechecks", "test_types",
-    "test_unary", "test_unpack", "test_unpack_ex", "test_userdict", "test_userlist", "test_userstring", "test_weakset",
+    "test_unary", "test_unicode", "test_unpack", "test_unpack_ex", "test_userdict", "test_userlist", "test_userstring", "test_weakset",
     "test_with",
 )  # fmt: skip
 
-#: A method runs no longer than this as it is; compiled, it may take `SLOWER` times as long.
-SECONDS = 20
-SLOWER = 5
-#: How a method ends: what it came to, and the class of the exception.
-Outcome = tuple[str, str]
+#: Beyond a method's time: until a process that does not hear its alarm is ended.
+GRACE = 10
 
 
 @dataclass
 class Report:
-    """What became of all methods: `different` and `internal` are texts, `ended` counts the reasons of breaks and of frames left alone."""
+    """What became of all methods: texts by what is wrong; `ended` counts the reasons of breaks and of frames left alone."""
 
     methods: int = 0
     whole: int = 0
     different: list[str] = field(default_factory=list)
     internal: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     ended: collections.Counter[str] = field(default_factory=collections.Counter)
 
-    def add(self, told: dict[str, Any]) -> None:
-        """Take in what a process told of one method."""
+    def add(self, told: dict[str, Any]) -> str:
+        """Take in what came of one method; the text of what is wrong, if anything is."""
         self.methods += 1
-        name, plain, compiled = told["name"], told["plain"], told["compiled"]
-        if "InternalError" in str(compiled):
-            self.internal.append(f"{name}: {told['error']}")
-        elif plain != compiled:
-            self.different.append(f"{name}: {plain} became {compiled}: {told['error']}")
+        name = told["name"]
+        if told.get("late"):
+            self.late.append(f"{name}: {told['late']}")
+            return self.late[-1] if told["late"] != "plain" else ""
+        if "crashed" in told:
+            self.crashed.append(f"{name}: {told['crashed']}")
+            return self.crashed[-1]
         self.whole += told["whole"]
-        self.ended.update(set(told["ended"]))
+        self.ended.update(told["ended"])
+        if is_same(told):
+            return ""
+        group = self.internal if "InternalError" in str(told["compiled"]) else self.different
+        group.append(f"{name}: {told['plain']} became {told['compiled']}: {told['error']}")
+        return group[-1]
 
     def __str__(self) -> str:
         lines = []
-        for title, entries in (("different", self.different), ("internal", self.internal), ("crashed", self.crashed)):
+        for title in ("different", "internal", "crashed", "late", "left"):
+            entries = getattr(self, title)
             lines += [f"{title} ({len(entries)}):", *(f"    {entry}" for entry in sorted(entries))]
         lines.append("captures ended by:")
         lines += [f"    {count:5} {reason}" for reason, count in self.ended.most_common(150)]
         return "\n".join([*lines, f"{self.methods} methods, {self.whole} captured whole"])
 
 
-def cases(suite: Any) -> Iterator[unittest.TestCase]:
-    """All cases in a suite."""
-    for each in suite:
-        if isinstance(each, unittest.TestSuite):
-            yield from cases(each)
-        elif isinstance(each, unittest.TestCase):
-            yield each
+def is_same(told: dict[str, Any]) -> bool:
+    """Whether a method came to the same compiled, or cannot be told of since it takes too long as it is."""
+    return told.get("late") == "plain" or (not told.keys() & {"late", "crashed"} and told["plain"] == told["compiled"])
 
 
-def load(name: str, folder: Path) -> types.ModuleType:
-    """A module of the package `test`, from a copy: code of the standard library itself is never captured."""
-    found = importlib.util.find_spec(f"test.{name}")
-    assert found is not None
-    if found.origin is None or found.submodule_search_locations is not None:
-        raise unittest.SkipTest(f"{name} is a package")
-    copied = folder / f"{name}.py"
-    shutil.copy(found.origin, copied)
-    spec = importlib.util.spec_from_file_location(f"test.{name}", copied)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-class Outcomes(unittest.TestResult):
-    """Notes how each part of a case ends: what it came to, and the class of the exception."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outcomes: list[Outcome] = []
-
-    def addError(self, test: Any, err: Any) -> None:
-        self.outcomes.append(("error", err[0].__name__))
-        super().addError(test, err)
-
-    def addFailure(self, test: Any, err: Any) -> None:
-        self.outcomes.append(("failure", err[0].__name__))
-        super().addFailure(test, err)
-
-    def addSkip(self, test: Any, reason: str) -> None:
-        self.outcomes.append(("skip", ""))
-
-    def addExpectedFailure(self, test: Any, err: Any) -> None:
-        self.outcomes.append(("expected failure", err[0].__name__))
-
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
-        if err is not None:
-            self.outcomes.append(("in part", err[0].__name__))
-        super().addSubTest(test, subtest, err)
-
-
-def run(case: unittest.TestCase, call: Callable[[], Any], seconds: int = SECONDS) -> tuple[list[Outcome], str]:
-    """How a case ends that calls this for its method, and the text of what it failed with."""
-    result = Outcomes()
-    name = case._testMethodName
-    setattr(case, name, call)
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"{name} took longer than {seconds} s")
-
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    kept = sys.stdout, sys.stderr
+def begin(module: str, asked: argparse.Namespace, done: set[str]) -> tuple[int, int, Any]:
+    """A process that tells of a module's methods but these: its id, the pipe, and the file of what it writes to stderr."""
+    errors = tempfile.TemporaryFile("w+")
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading, errors
     try:
-        case.run(result)
-    except Exception as error:
-        result.outcomes.append(("run", type(error).__name__))
-    finally:
-        signal.alarm(0)
-        sys.stdout, sys.stderr = kept
-        vars(case).pop(name, None)
-    texts = [text for _, text in (*result.errors, *result.failures)]
-    return result.outcomes, _last_words(texts[0]) if texts else ""
+        os.setsid()
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(errors.fileno(), 1)
+        os.dup2(errors.fileno(), 2)
+        faulthandler.enable()
+
+        def chosen(name: str) -> bool:
+            return name not in done and (not asked.only or any(part in name for part in asked.only))
+
+        one_method.work(module, chosen, asked.seconds, asked.slower, writing)
+    except BaseException as error:
+        sys.__stderr__.write(f"{type(error).__name__}: {error}\n")
+        sys.__stderr__.flush()
+    os._exit(1)
 
 
-def _last_words(text: str) -> str:
-    """The message of a traceback, and the lines of its innermost frame."""
-    lines = text.strip().splitlines()
-    return " | ".join(line.strip() for line in lines[-7:] if set(line.strip()) - set("~^"))[-700:]
-
-
-def told_of(case: unittest.TestCase) -> dict[str, Any]:
-    """One method, plain and compiled."""
-    import capture
-
-    method = getattr(case, case._testMethodName)
-    name = case.id()
-    plain, _ = run(case, method)
-    if ("error", "TimeoutError") in plain:
-        return {}
-    compiled = capture.compile(method)
-
-    @functools.wraps(method)
-    def call() -> Any:
-        return compiled()
-
-    outcome, error = run(case, call, SLOWER * SECONDS)
-    if outcome != plain:
-        again, _ = run(case, method)
-        if again != plain:  # it is not the same each time
-            outcome, error = plain, ""
-    report = capture.report(compiled)
-    ended = [b.reason for b in report.breaks] + [s.split(": ", 1)[-1] for s in report.skipped]
-    whole = bool(report.frames) and not ended
-    capture.reset()
-    return {"name": name, "plain": plain, "compiled": outcome, "error": error, "ended": ended, "whole": whole}
-
-
-def work(name: str, patterns: list[str], after: str) -> None:
-    """In a process of its own: tell of the methods of a module, those after the one named, a line of JSON for each and one before."""
-    import torch  # noqa: F401
-
-    import capture
-    import capture.session
-
-    capture.config.on_error = "raise"
-    capture.session.tell = lambda *_: None  # type: ignore[assignment]  # tests count warnings
-    out, sys.stdout = os.fdopen(os.dup(1), "w", buffering=1), io.StringIO()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        module = load(name, Path(folder))
-        fixtures = getattr(module, "setUpModule", None), getattr(module, "tearDownModule", None)
-        if fixtures[0]:
-            fixtures[0]()
-        skipping = bool(after)
-        found = cases(unittest.defaultTestLoader.loadTestsFromModule(module))
-        prepared: set[type] = set()
-        for case in found:
-            if skipping:
-                skipping = case.id() != after
-                continue
-            if patterns and not any(p in case.id() for p in patterns):
-                continue
-            if "doctest" in type(case).__module__:
-                continue
-            print(json.dumps({"begun": case.id()}), file=out)
-            if type(case) not in prepared:
-                prepared.add(type(case))
-                type(case).setUpClass()
-            told = told_of(case)
-            if told:
-                print(json.dumps(told), file=out)
-        if fixtures[1]:
-            fixtures[1]()
-    print(json.dumps({"finished": True}), file=out)
-    out.flush()
-    os._exit(0)
-
-
-def examine(name: str, patterns: list[str], report: Report) -> None:
-    """All methods of a module: a process that dies is begun again after the method that it died in."""
-    after = ""
+def lines_of(pid: int, pipe: int, until: float) -> Iterator[dict[str, Any]]:
+    """What a process tells, until it ends; it is ended when it does not hear its alarm, or when the module's time is over."""
+    text, due = b"", time.monotonic() + 600
     while True:
-        command = [sys.executable, __file__, "--work", name, "--after", after, *patterns]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        for told in lines:
-            if "name" in told:
-                report.add(told)
-        if lines and lines[-1].get("finished"):
+        wait = min(due, until) - time.monotonic()
+        if wait < 0 or not select.select([pipe], [], [], wait)[0]:
+            os.killpg(pid, signal.SIGKILL)
+            yield {"ended_for": "the module" if until < due else "the method"}
             return
-        begun = [told["begun"] for told in lines if "begun" in told]
-        if not begun or begun[-1] == after:
-            if "SkipTest" not in done.stderr:
-                report.crashed.append(f"{name}: {done.stderr.strip()[-600:]}")
+        read = os.read(pipe, 1 << 16)
+        if not read:
             return
-        after = begun[-1]
-        report.crashed.append(f"{after}: status {done.returncode}: {done.stderr.strip()[-600:]}")
+        *whole, text = (text + read).split(b"\n")
+        for line in whole:
+            told = json.loads(line)
+            due = time.monotonic() + told.get("seconds", 60) + GRACE
+            yield told
+
+
+def examine(module: str, asked: argparse.Namespace, done: set[str]) -> Iterator[dict[str, Any]]:
+    """What comes of a module's methods but these: a process that dies is begun again after the method that it died in."""
+    until = time.monotonic() + asked.module_seconds
+    while True:
+        pid, pipe, errors = begin(module, asked, done)
+        begun: dict[str, Any] = {}
+        finished, ended_for = False, ""
+        for told in lines_of(pid, pipe, until):
+            finished |= "finished" in told
+            ended_for = told.get("ended_for", "")
+            if "begun" in told:
+                begun = told
+            elif "name" in told:
+                done.add(told["name"])
+                begun = {}
+                yield told
+        os.close(pipe)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if finished:
+            return
+        errors.seek(0)
+        words = f"{begun.get('as', '')}: {ended_for or f'status {status}'}: {errors.read().strip()[-600:]}"
+        if ended_for == "the module":
+            yield {"left": module, "at": begun.get("begun", "")}
+            return
+        name = begun.get("begun", module)
+        if begun.get("as", "").startswith("plain") and ended_for:
+            yield {"name": name, "late": "plain"}
+        elif ended_for:
+            yield {"name": name, "late": f"compiled, deaf: {words}"}
+        else:
+            yield {"name": name, "crashed": words}
+        if not begun:
+            return
+        done.add(name)
 
 
 def main() -> int:
@@ -258,23 +187,56 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("modules", nargs="*")
     parser.add_argument("--only", action="append", default=[], help="part of a method's name")
-    parser.add_argument("--work", default="")
-    parser.add_argument("--after", default="")
+    parser.add_argument("--results", type=Path, help="a file where what came of each method is kept")
+    parser.add_argument("--again", action="store_true", help="run anew what was not the same")
+    parser.add_argument("--seconds", type=float, default=4, help="a method runs no longer than this as it is")
+    parser.add_argument("--slower", type=float, default=5, help="compiled, it may take so many times as long")
+    parser.add_argument("--module-seconds", type=float, default=300, help="then what is left of a module is left")
+    parser.add_argument("--max-instructions", type=int, default=10_000, help="of one capture: capture.config's")
     asked = parser.parse_args()
-    if asked.work:
-        work(asked.work, asked.modules, asked.after)
-    report, told = Report(), set[str]()
-    for name in asked.modules or MODULES:
-        if importlib.util.find_spec(f"test.{name}") is None:
+    capture.config.max_instructions = asked.max_instructions
+
+    kept: dict[str, dict[str, dict[str, Any]]] = collections.defaultdict(dict)
+    finished: set[str] = set()
+    if asked.results is not None and asked.results.exists():
+        for line in asked.results.read_text().splitlines():
+            row = json.loads(line)
+            if "name" in row:
+                kept[row["module"]][row["name"]] = row
+            elif "whole_module" in row:
+                finished.add(row["whole_module"])
+
+    def keep(row: dict[str, Any]) -> None:
+        if asked.results is not None:
+            with asked.results.open("a") as file:
+                print(json.dumps(row), file=file)
+
+    report = Report()
+    began = time.monotonic()
+    for module in asked.modules or MODULES:
+        if importlib.util.find_spec(f"test.{module}") is None:
             continue
-        before = report.methods, report.whole
-        examine(name, asked.only, report)
-        for each in (*report.different, *report.internal, *report.crashed):
-            if each not in told:
-                told.add(each)
-                print("    " + each[:400], file=sys.stderr)
-        print(f"{name}: {report.methods - before[0]} methods, {report.whole - before[1]} whole", file=sys.stderr)
+        if asked.again:
+            kept[module] = {name: row for name, row in kept[module].items() if is_same(row)}
+        for row in kept[module].values():
+            report.add(row)
+        before, started = report.methods, time.monotonic()
+        if module not in finished or asked.again:
+            left = False
+            for row in examine(module, asked, set(kept[module])):
+                if "left" in row:
+                    left = True
+                    report.left.append(f"{row['left']}: from {row['at']}")
+                    continue
+                keep({"module": module, **row})
+                wrong = report.add(row)
+                if wrong:
+                    print("    " + wrong[:400], file=sys.stderr)
+            if not left and not asked.only:
+                keep({"whole_module": module})
+        print(f"{module}: {report.methods - before} methods, {time.monotonic() - started:.0f} s", file=sys.stderr)
     print(report)
+    print(f"{time.monotonic() - began:.0f} s")
     return 1 if report.different or report.internal or report.crashed else 0
 
 

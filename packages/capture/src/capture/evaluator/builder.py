@@ -9,6 +9,7 @@ from typing import Any
 from capture._native import address
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
+from capture.labels import label_of
 from capture.sources import Applied, Attr, Const, Item, Referent, Source
 from capture.variables.base import Effects, Errors, Interpreter, Variable
 from capture.variables.building import builder_of, converter_of
@@ -204,7 +205,7 @@ class VariableBuilder:
         """A real object of fixed identity: no guard on which one it is."""
         if type(value) in CONSTANT_TYPES:
             return Constant(value)
-        return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))))
+        return self.wrap(value, Const(value, label_of(value)))
 
     def computed(self, value: Any) -> Variable:
         """An object that was just made for real, which nothing else can change."""

@@ -17,6 +17,7 @@ from capture import _native
 from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind, Predicate
+from capture.labels import place_of
 from capture.sources import Attr, ClassEntry, Const, Item, Source
 from capture.variables.assumptions import Guards
 from capture.variables.constants import CONSTANT_TYPES
@@ -141,12 +142,12 @@ class ClassLookups:
     def made_anew(self, cls: type) -> bool:
         """Whether another class of its statement was met: it is one of many."""
         if (
-            "<locals>" not in cls.__qualname__
+            "<locals>" not in place_of(cls)[1]
             or issubclass(type(cls), enum.EnumMeta)
             or issubclass(cls, torch.nn.Module)
         ):
             return False  # members, and modules, are told by identity in ways of their own
-        statement = cls.__module__, cls.__qualname__
+        statement = place_of(cls)
         first = _statements.get(statement)
         if first is None:
             if len(_statements) >= _MOST_STATEMENTS:
@@ -158,7 +159,7 @@ class ClassLookups:
 
     def note_fixed(self, cls: type) -> None:
         """One is taken for the object that it is."""
-        self._fixed.setdefault((cls.__module__, cls.__qualname__), cls)
+        self._fixed.setdefault(place_of(cls), cls)
         self._check_apart()
 
     def add_alike(self, made: Any) -> None:

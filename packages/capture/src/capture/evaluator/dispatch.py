@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from capture.variables.instances import InstanceDict
 from capture.variables.iterators import UserIterator
 from capture.variables.lookups import class_lookup, has_entry, is_among, shown_type
 from capture.variables.mappings import Dict, DictView
-from capture.variables.numbers import Symbolic
+from capture.variables.numbers import Symbolic, is_written
 from capture.variables.objects import Object
 from capture.variables.operations import COMPARE, DISPATCHED, INPLACE, UNARY
 from capture.variables.sequences import Sequence, Tuple
@@ -42,6 +43,8 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
         _check_operator(m, f"__{name}__", left)
         _check_operator(m, f"__r{name}__", right)
         return m.recorder.record("call_function", function, [left, right], {})
+    if symbol == "%" and _is_own_text(m, left, right):
+        return Constant(m.operators.percent(left.value, right))  # type: ignore[attr-defined]
     if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
@@ -60,6 +63,15 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
 
 
+def _is_own_text(m: Interpreter, left: Variable, right: Variable) -> bool:
+    """Whether a text's ``%`` gets a text of a class of the program's, which is asked for its ``__str__``."""
+    if not isinstance(left, Constant) or type(left.value) is not str or not isinstance(right, Object):
+        return False
+    held = right.payload
+    is_text = isinstance(held, Constant) and isinstance(held.value, str)
+    return is_text and not isinstance(class_lookup(m, right.cls, "__rmod__")[0], types.FunctionType)
+
+
 def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> tuple[Variable, Variable]:
     """Operands of which one is a symbolic number: as they are where an operation of symbolic numbers takes them, else known."""
     kinds = [v.python_type() for v in (left, right)]
@@ -68,7 +80,7 @@ def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> t
     left, right = _not_a_truth(m, left), _not_a_truth(m, right)
     if not any(isinstance(v, Symbolic) for v in (left, right)) or any(isinstance(v, Tensor) for v in (left, right)):
         return left, right
-    if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
+    if all(isinstance(v, Symbolic) or _is_literal_number(v) for v in (left, right)):
         return _of_bool(left), _of_bool(right)
     first, second = (Constant(v.specialise(m)) if isinstance(v, Symbolic) else v for v in (left, right))
     return first, second
@@ -249,7 +261,7 @@ def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variabl
     left, right = _not_a_truth(m, left), _not_a_truth(m, right)
     sides: list[Variable] = [left, right]
     if any(isinstance(v, Symbolic) for v in sides) and all(
-        isinstance(v, Symbolic) or _is_real_number(v) for v in sides
+        isinstance(v, Symbolic) or _is_literal_number(v) for v in sides
     ):
         # A bool counts as the int that it is.
         return m.recorder.record("call_function", COMPARE[symbol][0], [_of_bool(v) for v in sides], {})
@@ -267,6 +279,13 @@ def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variabl
 
 def _is_real_number(v: Variable) -> bool:
     return isinstance(v, Constant) and isinstance(v.value, int | float)
+
+
+def _is_literal_number(v: Variable) -> bool:
+    """Whether it is a number that graphs compute with: they have it in their text."""
+    if not isinstance(v, Constant):
+        return False
+    return is_written(v.value) if isinstance(v.value, int) else isinstance(v.value, float)
 
 
 def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:

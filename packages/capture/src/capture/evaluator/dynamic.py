@@ -17,6 +17,7 @@ import torch
 from capture.guards import Guard, GuardKind, ShapePredicate, Size
 from capture.history import History, Number, Place
 from capture.sources import Item, Local, Source, is_module_owned
+from capture.variables.numbers import is_written
 from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -157,7 +158,7 @@ class DynamicSizes:
         place = (name, type(value).__name__)
         changes = self._meet(place, value)
         whole = self.dynamic is True and _is_argument(source) and not self._history.is_constant(place)
-        if not self._symbolic_numbers or not (changes or whole):
+        if not self._symbolic_numbers or not (changes or whole) or (isinstance(value, int) and not is_written(value)):
             return None
         try:
             if isinstance(value, float):

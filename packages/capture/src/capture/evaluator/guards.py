@@ -12,6 +12,7 @@ from typing import Any
 from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind, Predicate
+from capture.labels import label_of
 from capture.sources import Attr, Const, DictValueAt, Item, Local, Source
 from capture.variables.assumptions import Sourced
 from capture.variables.constants import CONSTANT_TYPES
@@ -38,8 +39,7 @@ _SEVERAL = frozenset(
 
 def const_of(value: Any) -> Const:
     """The source of an object of fixed identity, labelled with its name."""
-    label = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    return Const(value, label if isinstance(label, str) else "")
+    return Const(value, label_of(value))
 
 
 class GuardTable:

@@ -94,8 +94,10 @@ class LanguageOperators:
         real = found.realize(self._m)
         given = real.python_type()
         fits = issubclass(given, kind)
+        if kind in (int, float, complex):  # of others Python warns
+            fits = given is kind
         if fits and method == "__len__":
-            fits = given is int and (real.value <= sys.maxsize if isinstance(real, Constant) else True)
+            fits = real.value <= sys.maxsize if isinstance(real, Constant) else True
             fits = fits and not self.truth(self.compare("<", real, Constant(0)))
         if not fits:
             raise Unsupported(f"{method} that gives {real!r}")
@@ -189,6 +191,8 @@ class LanguageOperators:
             if not is_unbacked(real.value):
                 return WrittenNumber(real, spec)
             real = Constant(real.specialise(m))
+        if isinstance(real, Object) and class_lookup(m, real.cls, "__format__")[0] is None:
+            raise Unsupported(f"formatting of a {real.cls.__name__}, which refuses it")
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
             found = real.special(m, "__format__")
             assert found is not None

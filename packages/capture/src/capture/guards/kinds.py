@@ -15,6 +15,7 @@ import torch
 
 from capture import _native
 from capture._torch import tensor_keys
+from capture.labels import label_of, written
 from capture.records import Record, record
 from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
@@ -284,13 +285,12 @@ _WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
 
 def _brief(value: Any) -> str:
     if type(value) in _WRITTEN:
-        return repr(value)[:80]
-    for attribute in ("__qualname__", "__name__"):
-        label = getattr(value, attribute, None)
-        if isinstance(label, str):
-            return label
-    shown = repr(value) if isinstance(value, (int, float, str, bytes, type(None), type(...))) else ""
-    return shown[:80] or f"{type(value).__name__} object"
+        return written(value)[:80]
+    label = label_of(value)
+    if label:
+        return label
+    shown = written(value) if issubclass(type(value), (int, float, str, bytes, type(None), type(...))) else ""
+    return shown[:80] or f"{label_of(type(value))} object"
 
 
 #: Of so many objects that are to differ the names are told.
@@ -301,7 +301,9 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.ID: lambda name, expected: f"{name} is the same {_brief(expected)}",
     GuardKind.BOUND: lambda name, expected: f"{name} is bound to a {_brief(expected)}",
     GuardKind.EQUALS: lambda name, expected: (
-        f"{name} == {str(expected)[:200]!s}" if not isinstance(expected, str) else f"{name} == {expected[:200]!r}"
+        f"{name} == {written(expected, str)[:200]!s}"
+        if not isinstance(expected, str)
+        else f"{name} == {expected[:200]!r}"
     ),
     GuardKind.TENSOR: lambda name, expected: f"{name} is {expected}",
     GuardKind.LEN: lambda name, expected: f"len({name}) == {expected}",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capture.errors import Unsupported
+from capture.labels import place_of
 
 _AUTOTUNER = "triton.runtime.autotuner.Autotuner"
 _HEURISTICS = "triton.runtime.autotuner.Heuristics"
@@ -20,7 +21,7 @@ _HOST_FUNCTIONS = frozenset({"triton.runtime.jit.ConstexprFunction"})
 
 
 def _class_name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return ".".join(place_of(cls))
 
 
 def is_kernel_class(cls: type) -> bool:

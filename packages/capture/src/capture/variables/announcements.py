@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import logging
 import re
 import sys
@@ -19,12 +20,12 @@ from typing import Any
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.notices import filters_of_program
-from capture.trace_rules import is_infrastructure, is_uninstalled
+from capture.trace_rules import is_uninstalled
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .lookups import check_as_found, is_changed
+from .lookups import check_as_found, is_changed, is_of_program
 from .objects import Object
 
 
@@ -45,8 +46,15 @@ def _known(m: Interpreter, values: Args, what: str) -> list[Any]:
 
 def _is_plain(stream: Any) -> bool:
     """Whether what is written to a stream runs no code of the program's."""
-    write = getattr(type(stream), "write", None)
-    return not isinstance(write, types.FunctionType) or is_infrastructure(write.__code__.co_filename)
+    if stream is None:
+        return True
+    try:
+        own = object.__getattribute__(stream, "__dict__")
+    except AttributeError:
+        own = {}
+    # Where the class has none its own way of reading attributes is asked.
+    reads, write = (inspect.getattr_static(type(stream), name, None) for name in ("__getattribute__", "write"))
+    return write is not None and "write" not in own and not is_of_program(write) and not is_of_program(reads)
 
 
 @handles(builtins.print)

@@ -597,6 +597,8 @@ class Variable:
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         """``self.name``; raises ``AttributeError`` in the program if there is none."""
+        if name == "__class__":  # of what is not of the program's classes, which may tell another
+            return m.builder.known(self.python_type())
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:

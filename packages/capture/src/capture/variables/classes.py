@@ -398,7 +398,11 @@ class PyModule(Known):
                 return
             if raw is not MISSING and is_data_descriptor(m, raw):
                 raise Unsupported(f"setting attribute {name!r} of a {cls.__name__}")
-        m.globals.write(self.value.__dict__, name, value)
+        m.globals.write(
+            vars(self.value) if cls is types.ModuleType else types.ModuleType.__getattribute__(self.value, "__dict__"),
+            name,
+            value,
+        )
 
 
 @builds(types.ModuleType, subclasses=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import enum
+import operator
 import types
 import typing
 import weakref
@@ -14,6 +15,7 @@ import torch
 
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
+from capture.labels import place_of, written
 from capture.sources import Source
 from symshapes import NUMBER_DTYPES
 
@@ -104,7 +106,7 @@ class Constant(Real):
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         found = m.builder.fold(getattr, [self.value, name])
-        if callable(found) and getattr(found, "__self__", None) is self.value:
+        if callable(found) and getattr(found, "__self__", found) is self.value:
             return BoundBuiltin(self, name)
         return m.builder.from_python(found)
 
@@ -178,7 +180,7 @@ class Constant(Real):
         return (_Written(self.value) if _loses_a_sign(self.value) else self.value), self.value
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return written(self.value)
 
 
 def _written_type(cls: type) -> Any:
@@ -225,11 +227,12 @@ class Known(Real):
         if type(self.value).__module__ != "typing":
             return super().item(m, key)
         try:
-            return m.builder.known(
-                m.builder.fold(lambda a, b: a[b], [self.value, m.builder.to_python(key)])
-            )  # Optional[int]
+            real = m.builder.to_python(key)
         except NotConstant:
             raise Unsupported(f"subscript of {self!r}") from None
+        if any(m.classes.is_made(type(each)) for each in (real if type(real) is tuple else (real,))):
+            raise Unsupported(f"subscript of {self!r} by an object of a class that the frame made")
+        return m.builder.known(m.builder.fold(operator.getitem, [self.value, real]))  # Optional[int]
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if isinstance(self.value, typing.NewType) and len(args) == 1 and not kwargs:
@@ -337,13 +340,13 @@ def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Varia
 
 
 @builds(types.GenericAlias, type(collections.abc.Callable[[], None]))
-@builds_where(lambda cls: cls.__module__ == "typing" and cls.__name__.endswith("Alias"))
+@builds_where(lambda cls: place_of(cls)[0] == "typing" and place_of(cls)[1].endswith("Alias"))
 def _build_alias(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Alias(value), source)
 
 
 @builds(types.UnionType, property)
-@builds_where(lambda cls: cls.__module__ == "typing")
+@builds_where(lambda cls: place_of(cls)[0] == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Known(value), source)
 

@@ -83,6 +83,8 @@ def _of_object(m: Interpreter, value: Object, cls: type) -> Variable | None:
         found = value.call_special(m, method, [])
         if found is None:
             continue
+        if method == "__trunc__":
+            raise Unsupported("int() by __trunc__, of which Python warns")
         found = m.operators.answer(found, _ANSWERED.get(method, int), method)
         if isinstance(found, Object) or found.python_type() not in (cls, int, bool, float):
             raise Unsupported(f"{cls.__name__}() of what {method} gives no number for")
@@ -101,14 +103,11 @@ _number(complex)
 
 @handles(str)
 def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    if not args:
+    if not args and not kwargs:
         return Constant("")
-    if len(args) > 1 or kwargs:
-        return Constant(
-            m.builder.fold(
-                str, [m.builder.to_python(a) for a in args], {k: m.builder.to_python(v) for k, v in kwargs.items()}
-            )
-        )
+    if len(args) != 1 or kwargs:
+        given = {k: m.builder.to_python(v) for k, v in kwargs.items()}
+        return Constant(m.builder.fold(str, [m.builder.to_python(a) for a in args], given))
     return m.operators.text(args[0])
 
 

@@ -63,7 +63,9 @@ class Step(Iterator):
         return self.send(m, Constant(None))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        return BoundBuiltin(self, name) if hasattr(self.cls, name) else super().attribute(m, name)
+        if name != "__class__" and hasattr(self.cls, name):
+            return BoundBuiltin(self, name)
+        return super().attribute(m, name)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         m.effects.activity += 1

@@ -264,9 +264,16 @@ def _build_deque(m: Interpreter, value: collections.deque[Any], source: Source |
 @handles(collections.deque)
 def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
-    made: Deque = m.effects.created(
-        Deque([], None if limit is None or m.builder.is_none(limit) else m.operators.index(limit))
-    )
+    made: Deque = m.effects.created(Deque([], None if limit is None or m.builder.is_none(limit) else _limit(m, limit)))
     if args or "iterable" in kwargs:
         made.py_extend(m, args[0] if args else kwargs["iterable"])
     return made
+
+
+def _limit(m: Interpreter, limit: Variable) -> int:
+    """Asked before the elements are; what is no integer is not made one, by ``__index__`` either."""
+    if not issubclass(limit.realize(m).python_type(), int):
+        m.errors.throw(TypeError, "an integer is required")
+    most = m.operators.index(limit)
+    m.builder.fold(collections.deque, [(), most])  # which says what is wrong with it
+    return most

@@ -118,6 +118,8 @@ class ExceptionObject(Object):
         return super().generic_attribute(m, name)
 
     def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
+        if name in ("__dict__", "__class__"):
+            raise Unsupported(f"replacing {name} of an exception")
         write = _SETTERS.get(name)
         if write is None:
             self.attrs[name] = value

@@ -385,6 +385,8 @@ class Method(Variable):
             return self.function
         if name == "__call__":
             return self
+        if name == "__get__":  # one that is bound stays so, which a function's would not
+            raise Unsupported("__get__ of a bound method")
         return self.function.attribute(m, name)
 
     def made_of(self) -> Iterable[Variable]:

@@ -18,6 +18,23 @@ from .reconstruction import CannotReconstruct, Emitter
 from .suspended_frames import Rest
 
 
+def _told_at_close() -> Any:
+    def returns() -> Any:
+        try:
+            yield
+        except GeneratorExit:
+            return True
+        return False
+
+    made = returns()
+    next(made)
+    return made.close()  # type: ignore[func-returns-value,unused-ignore]
+
+
+#: Whether ``close`` gives what the generator returns then, as from CPython 3.13 on.
+_TELLS_AT_CLOSE = _told_at_close() is True
+
+
 class Suspended(Iterator):
     """What a call of a function makes that yields or awaits: a frame of the interpreter's, and how far it is."""
 
@@ -105,18 +122,18 @@ class Suspended(Iterator):
                 self.running = False
         return self.resume(m, None, raised)
 
-    def close(self, m: Interpreter) -> None:
-        """End it; raises ``RuntimeError`` in the program if it yields once more."""
+    def close(self, m: Interpreter) -> Variable:
+        """End it, and give what ``close`` gives; raises ``RuntimeError`` in the program if it yields once more."""
         if not self.started or self.finished:
             self.started = self.finished = True
-            return
+            return Constant(None)
         try:
             self.throw(m, SymbolicRaise(m.errors.make_exception(GeneratorExit, [])))
-        except StopIter:
-            return
+        except StopIter as stop:
+            return stop.value if _TELLS_AT_CLOSE and stop.value is not None else Constant(None)
         except SymbolicRaise as raised:
             if issubclass(raised.exception.python_type(), GeneratorExit | StopIteration):
-                return
+                return Constant(None)
             raise
         m.errors.throw(RuntimeError, f"{self.word} ignored GeneratorExit")
 
@@ -141,7 +158,7 @@ class Suspended(Iterator):
             return self.function.attribute(m, name)
         if name[2:3] == "_" and name[3:] in self._FACTS:
             return self.fact(m, name[3:])
-        if callable(getattr(self.cls, name)):
+        if name != "__class__" and callable(getattr(self.cls, name)):
             return BoundBuiltin(self, name)
         return super().attribute(m, name)
 
@@ -150,8 +167,7 @@ class Suspended(Iterator):
             return m.iteration.stop_as_exception(lambda: self.send(m, args[0]))
         if name == "close":
             m.effects.activity += 1
-            self.close(m)
-            return Constant(None)
+            return self.close(m)
         if name == "throw":
             error = m.calls.thrown(args)
             m.effects.activity += 1

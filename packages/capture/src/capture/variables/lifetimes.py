@@ -19,6 +19,7 @@ from symshapes import is_own_file
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Real
 from .handlers import handles
+from .lookups import has_entry
 
 
 def require_from_outside(m: Interpreter, referent: Variable) -> None:
@@ -31,14 +32,22 @@ def require_from_outside(m: Interpreter, referent: Variable) -> None:
 def acts_as_it_dies(m: Interpreter, value: Any) -> bool:
     """Whether an object's end is seen: its class has a finalizer, or the program has one for it, or it then leaves a container that was
     looked at; or it keeps another from changing."""
-    if isinstance(value, types.GeneratorType):
+    kind = type(value)  # of which `isinstance` would ask the object, if it has its own way of telling its class
+    if issubclass(kind, types.GeneratorType):
         return inspect.getgeneratorstate(value) == inspect.GEN_SUSPENDED
-    if isinstance(value, memoryview):
+    if issubclass(kind, memoryview):
         return True
-    callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
-    return hasattr(type(value), "__del__") or any(
+    callbacks = map(_callback, weakref.getweakrefs(value))
+    return has_entry(kind, "__del__") or any(
         _is_programs(each) if isinstance(each, weakref.finalize) else _is_noticed(m, each) for each in callbacks
     )
+
+
+def _callback(reference: Any) -> Any:
+    """What a weak reference calls; a proxy's attributes are the object's, and all that it refers to is that."""
+    if isinstance(reference, weakref.ref):
+        return reference.__callback__
+    return next(iter(gc.get_referents(reference)), None)
 
 
 def _is_noticed(m: Interpreter, callback: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from capture._native import address
 from capture.errors import Unsupported
+from capture.labels import place_of
 from capture.trace_rules import is_infrastructure
 
 from .base import Interpreter, Variable
@@ -145,7 +146,7 @@ def can_iterate(cls: type) -> bool:
 
 def shown_type(cls: type) -> str:
     """A class's name as the interpreter's messages have it: of those made in C it may hold their module's."""
-    if cls.__module__ == "builtins":
+    if place_of(cls)[0] == "builtins":
         return cls.__name__
     for entry in vars(cls).values():
         if isinstance(entry, _TELLING) and entry.__objclass__ is cls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Iterable
 
@@ -43,9 +44,16 @@ class MappingProxy(ReadOnly):
         return self.mapping.as_operand(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name == "__class__":
+            return super().attribute(m, name)
         if hasattr(types.MappingProxyType, name):
             return BoundBuiltin(self, name)
         m.errors.throw(AttributeError, f"'mappingproxy' object has no attribute {name!r}")
+
+    def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol == "|=":
+            m.builder.fold(operator.ior, [types.MappingProxyType({}), None])  # which says that it is not to be
+        return None
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         return self.mapping.method(m, name, args, kwargs)

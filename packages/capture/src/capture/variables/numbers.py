@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 import operator
+import sys
 import types
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
@@ -34,6 +35,15 @@ _UNARY = {name: symbol for symbol, (_, name) in UNARY.items()}
 
 #: With so many keys an integer is compared one by one; among more it is looked up as the number that it is.
 _FEW_KEYS = 16
+
+
+#: Of integers of as many decimal digits, 3 bits each, none is refused its text.
+_MOST_BITS = 3 * sys.int_info.str_digits_check_threshold
+
+
+def is_written(number: int) -> bool:
+    """Whether an integer has a text, as graphs and conditions need it, whatever the limit that the program sets."""
+    return number.bit_length() <= _MOST_BITS
 
 
 class Symbolic(Variable):

@@ -195,8 +195,14 @@ class Object(Instance):
             m.guards.not_shadowed(self, name)
             return self.missing_attribute(m, name)
         override, owner = class_lookup(m, self.cls, "__getattribute__")
-        if isinstance(override, types.FunctionType):
-            return m.calls.call(m.builder.class_attribute(override), [self, Constant(name)], {})
+        if not isinstance(override, types.WrapperDescriptorType):  # of one written in C
+            reading = descriptor_get(m, override, owner, self, self.cls, "__getattribute__")
+            try:
+                return m.calls.call(reading, [Constant(name)], {})
+            except SymbolicRaise as raised:
+                if not self.asks_further(m, raised):
+                    raise
+            return self.missing_attribute(m, name)
         if not _generic(owner)[0]:
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
         if self.reads_plainly and name not in _OF_EACH and class_lookup(m, self.cls, name)[0] is MISSING:
@@ -212,10 +218,10 @@ class Object(Instance):
 
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         """What the class's ``__getattr__`` gives, or ``AttributeError``."""
-        fallback = class_lookup(m, self.cls, "__getattr__")[0]
-        if isinstance(fallback, types.FunctionType):
-            return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
-        self.no_attribute(m, name)
+        fallback, owner = class_lookup(m, self.cls, "__getattr__")
+        if fallback is MISSING:
+            self.no_attribute(m, name)
+        return m.calls.call(descriptor_get(m, fallback, owner, self, self.cls, "__getattr__"), [Constant(name)], {})
 
     def no_attribute(self, m: Interpreter, name: str) -> NoReturn:
         """Raises ``AttributeError`` in the program; guards that there is none."""
@@ -254,11 +260,14 @@ class Object(Instance):
         try:
             return descriptor_get(m, raw, owner, self, self.cls, name)
         except SymbolicRaise as raised:
-            if issubclass(raised.exception.python_type(), AttributeError):
-                fallback, _ = class_lookup(m, self.cls, "__getattr__")
-                if isinstance(fallback, types.FunctionType):
-                    return MISSING
+            if self.asks_further(m, raised):
+                return MISSING
             raise
+
+    def asks_further(self, m: Interpreter, raised: SymbolicRaise) -> bool:
+        """Whether what reading an attribute raised is for the class's ``__getattr__``."""
+        missing = issubclass(raised.exception.python_type(), AttributeError)
+        return missing and class_lookup(m, self.cls, "__getattr__")[0] is not MISSING
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, owner = class_lookup(m, self.cls, "__setattr__")

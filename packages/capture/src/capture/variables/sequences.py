@@ -308,6 +308,8 @@ class List(Sequence):
     """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
     base: type = list
+    #: False of one that is sorted, to what runs meanwhile empty, until something is put into it.
+    was_filled = True
 
     def __init__(self, items: list[Variable], cls: type = list) -> None:
         super().__init__(items, cls)
@@ -330,6 +332,7 @@ class List(Sequence):
 
     def resized(self, m: Interpreter) -> Variable:
         """After elements came or went."""
+        self.was_filled = self.was_filled or bool(self.items)
         return self.changed(m)
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
@@ -339,6 +342,7 @@ class List(Sequence):
             if index.step not in (None, 1) and len(self.items[index]) != len(values):
                 m.errors.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
             self.items[index] = values
+            self.was_filled = self.was_filled or bool(self.items)
         else:
             self.items[self.place(m, key, "list assignment index out of range")] = value
         self.changed(m)
@@ -406,12 +410,12 @@ class List(Sequence):
         """``list.sort``."""
         items = list(self.items)
         self.items.clear()  # as it is to what runs meanwhile
+        self.was_filled = False
         try:
             items = m.iteration.sort(items, key, reverse)
         finally:
-            changed = bool(self.items)
             self.items[:] = items
-        if changed:
+        if self.was_filled:
             m.errors.throw(ValueError, "list modified during sort")
         return self.changed(m)
 

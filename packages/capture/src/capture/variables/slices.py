@@ -79,7 +79,7 @@ class Range(Variable):
         return bool(self.value)
 
     def length(self, m: Interpreter) -> Variable:
-        return Constant(len(self.value))
+        return Constant(m.builder.fold(len, [self.value]))  # which may be too long to tell
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         return m.builder.from_python(m.builder.fold(lambda a, b: a[b], [self.value, m.builder.to_python(key)]))

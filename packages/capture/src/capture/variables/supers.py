@@ -117,7 +117,7 @@ def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if not frame.code.co_argcount:
             m.errors.throw(RuntimeError, "super(): no arguments")
         name = frame.code.co_varnames[0]
-        first = frame.cells[name].content if name in frame.cells else frame.first_argument
+        first = frame.cells[name].content if name in frame.cells else frame.local.get(name)
         if first is None:
             m.errors.throw(RuntimeError, "super(): arg[0] deleted")
         cell = frame.cells.get("__class__")

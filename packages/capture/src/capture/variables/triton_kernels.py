@@ -28,6 +28,7 @@ from capture.kernels import (
     refuse_casts,
     written_by,
 )
+from capture.labels import place_of
 from capture.sources import Attr, Const, Item, ModuleGlobal, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -244,7 +245,7 @@ def _choice(kernel: Kernel, config: Any, count: int) -> tuple[tuple[str, Any], .
 
 
 def _is_dtype_class(cls: type) -> bool:
-    return cls.__module__ == "triton.language.core" and cls.__name__ == "dtype"
+    return place_of(cls) == ("triton.language.core", "dtype")
 
 
 def _guard(m: Interpreter, kernel: Kernel) -> list[str]:
