@@ -103,12 +103,14 @@ def captures(records: list[dict[str, Any]], asked: int) -> str:
             outcome = next((name for name, holds in CAPTURED if holds(record)), "other")
             found[record["contender"].partition(", ")[0], record["mode"]][outcome] += 1
     headings = [name for name, _ in CAPTURED]
+    tried_lengths = any(record.get("lengths") for record in records)
+    at_lengths = ", at the inputs captured for and, where there are tokens, at other lengths" if tried_lengths else ""
     lines = [
         "# What captures what",
         "",
         f"Of {asked} architectures of transformers (tiny configurations) and timm (the smallest model of each family) the {len(shared)} that run in",
-        "eager mode by their configuration alone: results and gradients against eager's, at the inputs captured for and, where there are tokens, at",
-        "other lengths.",
+        f"eager mode by their configuration alone: results and gradients against eager's{at_lengths}. Graphs run with eager's kernels.",
+        "`python -m benchmarks --suite architectures --backend eager --captures docs/captures.md` writes this page.",
         "",
         "| | mode | " + " | ".join(headings) + " |",
         "| --- | --- | " + " | ".join("---:" for _ in headings) + " |",
