@@ -155,6 +155,31 @@ def test_each_place_of_what_is_gone_over_backwards_is_asked_for_once() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("given", [lambda refusing: refusing, reversed], ids=["made in the frame", "given"])
+def test_backwards_whatever_is_raised_is_the_last(given: Callable[[Any], Any]) -> None:
+    class Refusing(Places):
+        def __getitem__(self, place: int) -> int:
+            if place == 1:
+                raise ValueError(place)
+            return super().__getitem__(place)
+
+    def program(it: Any, x: torch.Tensor) -> Any:
+        it, taken = it if isinstance(it, reversed) else reversed(it), []
+        try:
+            for v in it:
+                taken.append(v)
+        except ValueError:
+            taken.append(-1)
+        return x * 2, taken, next(it, "none")
+
+    found = []
+    for fn in (program, capture.compile(program)):
+        it = given(Refusing())
+        doubled, *others = fn(it, X)
+        found.append((doubled.tolist(), others, list(it) if isinstance(it, reversed) else None))
+    assert found[0] == found[1]
+
+
 def test_shared_inner_is_moved_once() -> None:
     def program(a: Any, b: Any, x: torch.Tensor) -> Any:
         return next(a), next(b), next(a), next(b), x + 1

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from inductor_apart import compiled_apart
 from inductor_tracing import trace
 from torch import Tensor
 
@@ -99,3 +102,38 @@ def test_others_walk_twice(fn: Callable[[Tensor], Any]) -> None:
     x = rows_with(1.0)
     text = KernelPrinter(kernel_of(fn, x), Blocks(x=1, r=16, persistent=False, warps=1, wide=False)).text()
     assert text.count("for start") == 2
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x[:, None].expand(10, 100).contiguous().var(1),
+        lambda x: torch.full((10, 100), 2.0).var(1) + x,
+        lambda x: torch.arange(100.0)[None].expand(10, 100).contiguous().var(1) + x,
+    ],
+    ids=["of a row", "of all", "of a column"],
+)
+@pytest.mark.parametrize("rows", [1, 4])
+def test_what_many_points_share(rows: int, fn: Callable[[Tensor], Any]) -> None:
+    x, found = torch.randn(10), torch.empty(10)
+    kernel = kernel_of(fn, x)
+    assert [arg.role for arg in kernel.args] == ["in", "out"]
+    assert "add_squares" in run(kernel, 16, rows, x, found)
+    torch.testing.assert_close(found, fn(x), rtol=2e-5, atol=2e-5)
+
+
+def test_several_such_walks_one_after_the_other(tmp_path: Path) -> None:
+    program = f"import sys; sys.path[:0] = {sys.path}"
+    program += """
+import torch
+from inductor_tracing import trace
+from inductor import Options, lower, schedule
+from inductor.triton import TritonBackend, compile_ahead
+options, backend = Options(cache=False, autotune=False), TritonBackend("cpu")
+given = [torch.randn(300, 9000)]
+graph, _ = trace(lambda x: torch.layer_norm(x, (9000,)).softmax(1), *given)
+(kernel,) = schedule(lower(graph, given, options, lambda _: backend.traits), options, traits=lambda _: backend.traits).kernels
+source = backend.emit(kernel)
+print(source.text.count("for start"), compile_ahead(source)[:4])
+"""
+    compiled_apart(program, tmp_path, ["3 b'\\x7fELF'"])

@@ -19,7 +19,7 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind, Predicate
 from capture.sources import Applied, Source
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
@@ -249,7 +249,7 @@ class HeldReversed(ItemIterator):
         m.effects.mutated(self)
         try:
             return super().next(m)
-        except StopIter:
+        except (StopIter, SymbolicRaise):
             self.ended = True
             self.position = -1
             raise

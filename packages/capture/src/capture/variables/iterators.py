@@ -166,8 +166,10 @@ class ItemIterator(Iterator):
         try:
             found = self.owner.item(m, Constant(self.position)).realize(m)
         except SymbolicRaise as raised:
-            if issubclass(raised.exception.python_type(), IndexError | StopIteration):
+            ends = issubclass(raised.exception.python_type(), IndexError | StopIteration)
+            if ends or self.by < 0:  # backwards, whatever is raised is the last
                 self.owner = None
+            if ends:
                 raise StopIter from None
             raise
         self.position += self.by

@@ -155,6 +155,7 @@ class KernelPrinter:
         self._checked = {op.symbol for op in kernel.body.ops if isinstance(op, Indirect) and is_checked(op)}
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
         self._word = _read_at_once(kernel)
+        self._has_lanes = False
 
     def text(self) -> str:
         """The whole function."""
@@ -451,8 +452,9 @@ class KernelPrinter:
     def _looped_pass(self, k: int, walk: Pass, together: Sequence[Online]) -> None:
         """A walk by steps. `together`: it does what the next one is for, too."""
         alone = () if together else walk.reductions
-        if together:
+        if together and not self._has_lanes:  # a constant is given once in a kernel
             self._line(lanes(self._word))
+            self._has_lanes = True
         for line in chain.from_iterable(one.beginning for one in together):
             self._line(line)
         for at in alone:

@@ -82,9 +82,10 @@ def add_squares(total, mean, squares, x, mask, start, end):  # type: ignore[no-u
         end: how many numbers there are in all.
     """
     lanes: tl.constexpr = mean.shape[1]
-    steps: tl.constexpr = x.shape[1] // lanes
-    there = tl.reshape(tl.broadcast_to(mask, x.shape), [x.shape[0], steps, lanes])
-    x = tl.reshape(x, [x.shape[0], steps, lanes])
+    steps: tl.constexpr = mask.shape[1] // lanes
+    there = tl.reshape(mask, [mask.shape[0], steps, lanes])
+    # What is the same in all rows, or at all points, has no numbers of its own there.
+    x = tl.reshape(tl.broadcast_to(x, mask.shape), there.shape)
     more, count = tl.sum(tl.where(there, x, 0.0), 1), tl.clamp(_of_each_lane(end - start, lanes), 0.0, steps)
     middle = more / tl.maximum(count, 1.0)
     away = tl.where(there, x - middle[:, None, :], 0.0)
