@@ -18,3 +18,18 @@ def test_views_by_strides(backend: str, offset: int | None) -> None:
     memory = torch.randn(9, 4)
     for first, last in ((1, 3), (0, 2), (3, 6), (2, 6), (0, 6)):
         torch.testing.assert_close(compiled(memory[first:last]), program(memory[first:last]))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_the_same_view_of_another_memory(backend: str) -> None:
+    """What is known of the calls before says nothing of where another tensor begins."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        first, second = x.as_strided((2,), (1,), 0), x.as_strided((2,), (1,), 0)
+        return first + second + y.as_strided((2,), (1,), 0) * 2
+
+    compiled = meta.compile(program, backend=backend)
+    one, other = torch.randn(8), torch.randn(8)
+    with torch.no_grad():
+        for x, y in ((one[:4], other[:4]), (one[:4], other[4:]), (one[4:], other[:4])):
+            torch.testing.assert_close(compiled(x, y), program(x, y))

@@ -183,3 +183,18 @@ def test_warnings_that_are_errors_stay_ours(caplog: pytest.LogCaptureFixture) ->
     told_instead = "\n".join(record.getMessage() for record in caplog.records)
     for part in ("it is a generator", "looks at its own local variables", "no compiler"):
         assert part in told_instead
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+def test_code_without_its_lines(kept: int) -> None:
+    """Tools make code with no table of lines, or with less of it than there is code."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        if y.sum() > 0:
+            return y * 2
+        return y
+
+    function.__code__ = function.__code__.replace(co_linetable=function.__code__.co_linetable[:kept])
+    x = torch.ones(2)
+    assert torch.equal(capture.compile(function)(x), function(x))

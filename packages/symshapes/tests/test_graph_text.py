@@ -87,6 +87,24 @@ def test_functions_of_one_name():
     assert LazyGraphModule({}, graph)(5) == (30,)
 
 
+@pytest.mark.parametrize("name", ["\ufb01", "\u017fcaled", "class"])
+def test_functions_whose_names_python_reads_otherwise(name):
+    def function(x):
+        return x * 2
+
+    function.__name__ = name
+    graph = graph_of(lambda graph, x: graph.call_function(function, (x,)), "x")
+    assert LazyGraphModule({}, graph)(5) == fx.GraphModule({}, graph)(5) == (10,)
+
+
+@pytest.mark.parametrize("name", ["class", "\ufb01"])
+def test_attributes_whose_names_python_reads_otherwise(name):
+    held = torch.nn.Module()
+    setattr(held, name, 3)
+    graph = graph_of(lambda graph, x: graph.call_function(getattr, (x, name)), "x")
+    assert LazyGraphModule({}, graph)(held) == (3,)
+
+
 def test_inputs_that_are_called_like_functions():
     graph = graph_of(lambda graph, x: graph.call_function(torch.relu, (x,)), "torch_relu")
     assert torch.equal(LazyGraphModule({}, graph)(torch.tensor([-1.0, 1.0]))[0], torch.tensor([0.0, 1.0]))

@@ -230,6 +230,22 @@ def _before_and_after(x):
     return x.view(4), x.t()
 
 
+def _of_a_result(x):
+    made = torch.zeros(2, 2)
+    first, second = made[0], made[0]
+    second.add_(x[0])  # whose sizes, where they are symbols, are held to be alike
+    return first + made * x
+
+
+@pytest.mark.parametrize("dynamic", [None, False, True])
+def test_writes_to_views_of_results(dynamic):
+    """Once is enough to see one: what was taken for no views is evaluated again, and is one graph."""
+    x = torch.arange(4.0).view(2, 2)
+    with torch.no_grad():
+        expected, result = _of_a_result(x), capture.compile(_of_a_result, fullgraph=True, dynamic=dynamic)(x)
+    assert torch.equal(result, expected)
+
+
 def _laid_out_anew(x):
     first, second = x.t(), x.t()
     second.t_()

@@ -93,9 +93,9 @@ class _Writer:
 
     def _call(self, node: fx.Node) -> str:
         target, args = node.target, node.args
-        if node.op == "get_attr" and str(target).isidentifier():
+        if node.op == "get_attr" and _is_name(str(target)):
             return f"self.{target}"
-        if node.op == "call_method" and str(target).isidentifier():
+        if node.op == "call_method" and _is_name(str(target)):
             return f"{self._node(args[0])}.{target}({self._arguments(args[1:], node.kwargs)})"
         if node.op != "call_function":
             raise _Unwritten
@@ -104,7 +104,7 @@ class _Writer:
                 return f"{self._node(args[0])}[{self._value(args[1])}]"
             if target in _BINARY:
                 return f"{self._value(args[0])} {_BINARY[target]} {self._value(args[1])}"
-            if target is getattr and type(args[1]) is str and args[1].isidentifier():
+            if target is getattr and type(args[1]) is str and _is_name(args[1]):
                 return f"{self._node(args[0])}.{args[1]}"
         return f"{self._name(target)}({self._arguments(args, node.kwargs)})"
 
@@ -159,7 +159,12 @@ class _Writer:
         return name
 
 
+def _is_name(name: str) -> bool:
+    """Whether Python takes it for this name where it is written; some that are not ASCII it takes for others."""
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+
+
 def _checked(name: str) -> str:
-    if not name.isidentifier() or keyword.iskeyword(name):
+    if not _is_name(name):
         raise _Unwritten
     return name

@@ -73,6 +73,8 @@ def decode(code: CodeType) -> list[Instruction]:
     """
     read = scan(code)
     positions = list(code.co_positions())
+    first, units = code.co_firstlineno, len(code.co_code) // 2
+    positions += [(first, first, None, None)] * (units - len(positions))  # tools make code without the table
     result = [
         Instruction(name, arg, value, None, None, _positions(dis.Positions, positions[unit]), unit * 2)
         for name, arg, value, unit in read.operations

@@ -136,12 +136,12 @@ class Program:
 
 
 def _lines(code: CodeType) -> list[int]:
-    """By code unit: its line, or that of what lies before it."""
+    """By code unit: its line, or that of what lies before it. Code without its table of lines, as tools make it, has one line."""
     found, line = [], code.co_firstlineno
     for start, end, number in code.co_lines():
         line = number or line
         found += [line] * ((end - start) // 2)
-    return found
+    return found + [line] * (len(code.co_code) // 2 - len(found))
 
 
 def confuses_cells(code: CodeType) -> str | None:

@@ -341,12 +341,6 @@ class GraphRecorder:
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
-            self.check_views()
-            if self.fake_mode.doubtful_copies != copies:
-                self.doubtful = self.doubtful or self._state.step
-            if call is not None:
-                self._known_results.note(call, before, given, kwargs, result)
-            return result
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):
                 self._try_with_numbers(error.expr)
@@ -363,6 +357,12 @@ class GraphRecorder:
             # What sizes were held to for an answer that never came holds for nothing: another attempt ends before the call.
             step = self._state.step if len(self.dynamic_sizes.env.guards) != told else 0
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {words}", step) from error
+        self.check_views()
+        if self.fake_mode.doubtful_copies != copies:
+            self.doubtful = self.doubtful or self._state.step
+        if call is not None:
+            self._known_results.note(call, before, given, kwargs, result)
+        return result
 
     def _is_plain(self, result: Any) -> bool:
         """Whether a result holds no tensor and no symbol, so that it is a constant of this capture."""

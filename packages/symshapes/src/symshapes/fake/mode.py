@@ -123,6 +123,8 @@ class FakeMode(InfraMode):
         self._lifting: list[bool] = []
         self.counted_from_start: set[object] = set()
         """Storages (see `FakeTensor.storage_key`) of which elements were counted from their start: a tensor's own offset matters."""
+        self.counts_from_start = 0
+        """How often they were, of whichever storage."""
         self.doubtful_copies = 0
         """How many copies were made where eager may make none, by sizes that only the run can tell: `contiguous`, `reshape`."""
         #: The storages of what these are copies of, and their own: nobody may write to them.
@@ -255,6 +257,7 @@ class FakeMode(InfraMode):
             self.risks += 1
         if func in _FROM_START:
             self.counted_from_start.add(self._fake(args[0]).storage_key)
+            self.counts_from_start += 1
         if facts.acts:
             self.effects += 1
             self.writes += bool(facts.written)
