@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
@@ -285,12 +286,20 @@ _WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
 def _brief(value: Any) -> str:
     if type(value) in _WRITTEN:
         return repr(value)[:80]
+    return _name_of(value) or ("Ellipsis" if value is ... else f"{type(value).__name__} object")
+
+
+def _name_of(value: Any) -> str | None:
+    """What it is called, by what C or its own dictionary has of it: the program is asked for nothing."""
+    classes = type(value).__mro__
+    own = any("__dict__" in each.__dict__ for each in classes) and object.__getattribute__(value, "__dict__")
     for attribute in ("__qualname__", "__name__"):
-        label = getattr(value, attribute, None)
-        if isinstance(label, str):
+        raw = next((each.__dict__[attribute] for each in classes if attribute in each.__dict__), None)
+        read = isinstance(raw, types.GetSetDescriptorType | types.MemberDescriptorType)
+        label = raw.__get__(value) if read else own.get(attribute, raw) if isinstance(own, dict) else raw
+        if type(label) is str:
             return label
-    shown = repr(value) if isinstance(value, (int, float, str, bytes, type(None), type(...))) else ""
-    return shown[:80] or f"{type(value).__name__} object"
+    return None
 
 
 #: Of so many objects that are to differ the names are told.

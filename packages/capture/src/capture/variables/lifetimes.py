@@ -36,7 +36,8 @@ def acts_as_it_dies(m: Interpreter, value: Any) -> bool:
     if isinstance(value, memoryview):
         return True
     callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
-    return hasattr(type(value), "__del__") or any(
+    finalizes = any("__del__" in each.__dict__ for each in type(value).__mro__)  # its metaclass is not asked
+    return finalizes or any(
         _is_programs(each) if isinstance(each, weakref.finalize) else _is_noticed(m, each) for each in callbacks
     )
 
