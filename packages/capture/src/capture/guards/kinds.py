@@ -295,8 +295,10 @@ def _name_of(value: Any) -> str | None:
     own = any("__dict__" in each.__dict__ for each in classes) and object.__getattribute__(value, "__dict__")
     for attribute in ("__qualname__", "__name__"):
         raw = next((each.__dict__[attribute] for each in classes if attribute in each.__dict__), None)
-        read = isinstance(raw, types.GetSetDescriptorType | types.MemberDescriptorType)
-        label = raw.__get__(value) if read else own.get(attribute, raw) if isinstance(own, dict) else raw
+        if isinstance(raw, types.GetSetDescriptorType | types.MemberDescriptorType):
+            label = raw.__get__(value)
+        else:
+            label = own.get(attribute, raw) if isinstance(own, dict) else raw
         if type(label) is str:
             return label
     return None

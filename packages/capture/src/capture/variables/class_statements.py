@@ -194,7 +194,8 @@ def _dataclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 def _passed_on(m: Interpreter, made: MadeClass, function: Any) -> MadeClass:
     """A class after a function of the library gave it more, which asks its metaclass for what it has, and to have it set."""
-    for each in type(made.value).__mro__:
+    metaclass: type = type(made.value)
+    for each in metaclass.__mro__:
         if can_change(each) and each.__module__ not in _MAKERS:
             raise Unsupported(f"a class that gets methods, whose metaclass is {each.__name__}")
     made.pass_on(m, function)
