@@ -121,7 +121,7 @@ class Set(Variable):
         ever = self.past | self.entries
         gone = [key for key in ever if key not in self.entries]
         more = [key for key in ever if self.literal is None or key not in self.literal]
-        if not same_places(_with_holes(self.literal or (), more, gone), self.twin):
+        if not gone or not same_places(_with_holes(self.literal or (), more, gone), self.twin):
             return None
         return [ever[key] for key in more], [ever[key] for key in gone]
 
@@ -357,7 +357,8 @@ class Set(Variable):
         check_kept(self, self.entries)
         if self.found is None:
             building = self.building()
-            if self.twin is not None and (building is None or (building[1] and self.literal)):
+            in_order = building is not None and not (building[1] and self.literal)
+            if not in_order and all(map(hashes_as_itself, self.entries.values())):
                 raise CannotReconstruct(self, "a set whose order depends on more than its elements")
             return list(self.entries.values()) if building is None else [*building[0], *building[1]]
         return [*self.taken(), *self.added()]

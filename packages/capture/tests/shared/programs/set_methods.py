@@ -212,6 +212,18 @@ def texts_taken_out_in_breaks(x):
 
 
 @program
+def sets_without_what_is_discarded_go_on_in_breaks(x):
+    made = {5, 13, 21}
+    other = made | {1, 5}
+    made.discard(16)
+    other.discard(16)
+    time.sleep(0)
+    made.add(33)
+    other.add(33)
+    return list(made), list(other), x + 1
+
+
+@program
 def a_set_with_holes_is_handed_out(x):
     made = {5, 13, 21}
     made.discard(13)
