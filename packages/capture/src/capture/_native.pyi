@@ -199,6 +199,12 @@ def go_on(tail_call: type[tuple[Any, ...]], function: Callable[..., Any], /, *ar
     While that is a `tail_call`, a tuple of a function and arguments, what calling that returns.
     """
 
+def has_holes(elements: set[Any] | frozenset[Any]) -> bool:
+    """Whether elements that were taken out of a set still have their places, by which it orders those that come later."""
+
+def same_places(left: set[Any], right: set[Any], /) -> bool:
+    """Whether two sets have elements of the same hashes in the same places, and the same holes: they order all alike, now and later."""
+
 def set_stance(stance: int) -> None:
     """What all compiled callables do: 0 capture, 1 call what they wrap, 2 run what was captured, or else what they wrap."""
 

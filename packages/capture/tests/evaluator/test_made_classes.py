@@ -126,6 +126,26 @@ def test_a_hook_of_the_program_is_one_break() -> None:
     assert [b.reason for b in report.breaks] == ["class statement of Plain, whose base Hooked has an __init_subclass__"]
 
 
+def test_a_hook_goes_on_to_the_one_above() -> None:
+    class Hooked:
+        seen: list[str] = []
+
+        def __init_subclass__(cls, **kwargs: Any) -> None:
+            cls.seen.append(cls.__name__)
+            super().__init_subclass__(**kwargs)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        class Plain(Hooked):
+            pass
+
+        return x + len(Plain.seen)
+
+    compiled = capture.compile(program)
+    for calls in range(1, 4):
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 1.0 + calls))
+        assert Hooked.seen == ["Plain"] * calls
+
+
 def test_what_else_refers_to_is_not_taken_apart() -> None:
     class Kept(Base):
         __slots__ = ("a",)

@@ -44,8 +44,32 @@ class Hashing(Comparing):
         return 1
 
 
+class Telling(type):
+    def __getattr__(cls, name: str) -> Any:
+        ASKED.append(name)
+        raise AttributeError(name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        ASKED.append(name)
+        super().__setattr__(name, value)
+
+
+class Named(int):
+    def __getattr__(self, name: str) -> Any:
+        ASKED.append(name)
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        ASKED.append("repr")
+        return "named"
+
+
 class A(metaclass=Comparing):
     v = 1
+
+
+class Told(metaclass=Telling):
+    named = Named(2)
 
 
 class B(metaclass=Hashing):
@@ -71,7 +95,7 @@ class Data(metaclass=Comparing):
     v: int = 1
 
 
-a, b, doubling, integer, data = A(), B(2), Doubling(), Integer(3), Data()
+a, b, doubling, integer, data, told = A(), B(2), Doubling(), Integer(3), Data(), Told()
 
 
 @functools.singledispatch
@@ -131,8 +155,45 @@ def derives(x):
     return C(x).v, C == B
 
 
+def makes_data(x):
+    @dataclasses.dataclass
+    class C(metaclass=Hashing):
+        v: Any = 1
+
+    return C(x).v
+
+
+def makes_told_data(x):
+    @dataclasses.dataclass
+    class C(metaclass=Telling):
+        v: Any = 1
+
+    return C(x).v
+
+
+def makes_told_orders(x):
+    @functools.total_ordering
+    class C(metaclass=Telling):
+        def __lt__(self, other):
+            return True
+
+    return C() < C(), x
+
+
+def makes_data_of_a_named(x):
+    @dataclasses.dataclass
+    class C:
+        v: Any = Told.named
+
+    return C().v + x
+
+
+def is_given_told(x):
+    return x + Told().named, told.named, told
+
+
 PROGRAMS = [
-    makes, hashes, hashes_by_its_own, compares, operates, is_given_one, changes_one, calls_a_module, raises, dispatches, derives,
+    makes_data, makes_told_data, makes_told_orders, makes_data_of_a_named, is_given_told, makes, hashes, hashes_by_its_own, compares, operates, is_given_one, changes_one, calls_a_module, raises, dispatches, derives,
 ]  # fmt: skip
 
 
@@ -141,12 +202,12 @@ def test_is_asked_as_the_program_asks(fn: Callable[..., Any]) -> None:
     def outcome(call: Callable[..., Any]) -> str:
         ASKED.clear()
         b.v = 2
-        told = []
+        seen = []
         for k in range(3):
             try:
-                told.append(str(call(torch.ones(2) + k)).split(" object at")[0])
+                seen.append(str(call(torch.ones(2) + k)).split(" object at")[0])
             except TypeError as error:
-                told.append(str(error))
-        return str([told, ASKED])
+                seen.append(str(error))
+        return str([seen, ASKED])
 
     assert outcome(capture.compile(fn)) == outcome(fn)

@@ -237,12 +237,41 @@ function_code(PyObject *Py_UNUSED(module), PyObject *op)
     return Py_NewRef(PyFunction_GET_CODE(op));
 }
 
+/* What was taken out of a set keeps its place, which decides where the next ones go. */
+static PyObject *
+has_holes(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyAnySet_Check(op)) {
+        PyErr_SetString(PyExc_TypeError, "has_holes() takes a set");
+        return NULL;
+    }
+    return PyBool_FromLong(((PySetObject *)op)->fill != ((PySetObject *)op)->used);
+}
+
+/* Whether all that comes to two sets, or goes, has the same order in both. */
+static PyObject *
+same_places(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *left, *right;
+    if (!PyArg_ParseTuple(args, "O!O!:same_places", &PySet_Type, &left, &PySet_Type, &right)) {
+        return NULL;
+    }
+    const PySetObject *a = (PySetObject *)left, *b = (PySetObject *)right;
+    int same = a->mask == b->mask && a->fill == b->fill && a->used == b->used;
+    for (Py_ssize_t i = 0; same && i <= a->mask; i++) { /* the hash of what was taken out is -1 */
+        same = a->table[i].hash == b->table[i].hash && !a->table[i].key == !b->table[i].key;
+    }
+    return PyBool_FromLong(same);
+}
+
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
     {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
     {"go_on", (PyCFunction)(void (*)(void))go_on, METH_FASTCALL, "Call a continuation, which alone holds its arguments."},
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
+    {"has_holes", has_holes, METH_O, "Whether elements that were taken out of a set still have their places."},
+    {"same_places", same_places, METH_VARARGS, "Whether two sets order all alike, now and later."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
     {"forget_session", forget_session, METH_O, "Drop every entry of this session, which dies."},
     {"reset_code", reset_code, METH_O, "Drop every entry of this code."},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any

@@ -20,6 +20,7 @@ from .base import Interpreter, Variable
 from .building import builds
 from .classes import METADATA, Class
 from .constants import CONSTANT_TYPES
+from .lookups import abstract_methods
 
 #: Functions in what a class's body makes of them.
 _PARTS: dict[type, tuple[str, ...]] = {
@@ -67,7 +68,7 @@ class _Shape:
     def __init__(self, cls: type, may_differ: Callable[[type], bool]) -> None:
         self.metaclass = type(cls)
         self.names = tuple(cls.__dict__)
-        self.abstract = getattr(cls, "__abstractmethods__", None)
+        self.abstract = abstract_methods(cls)
         self.title = cls.__module__, cls.__qualname__
         self.above = [None if may_differ(base) else weakref.ref(base) for base in cls.__mro__[1:]]
         own = {id(each) for each, _, _ in functions_of(cls)}
@@ -93,7 +94,7 @@ class _Shape:
             and tuple(cls.__dict__) == self.names
             and len(cls.__mro__) == len(self.above) + 1
             and all(base is None or base() is c for base, c in zip(self.above, cls.__mro__[1:], strict=True))
-            and getattr(cls, "__abstractmethods__", None) == self.abstract
+            and abstract_methods(cls) == self.abstract
             and all(check(raw) for check, raw in zip(self.checks, cls.__dict__.values(), strict=True))
         )
 

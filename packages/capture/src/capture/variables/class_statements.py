@@ -26,7 +26,7 @@ from .classes import Class
 from .constants import Constant, Known
 from .functions import Function
 from .handlers import handles
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, can_change, class_lookup
 from .made_classes import Made, MadeClass, Stand, new_class, prototype, prototypes
 from .mapping_inputs import InputDict
 from .mappings import Dict
@@ -177,12 +177,28 @@ def _dataclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     for name in [] if fields is None else m.iteration.elements(fields):
         label = m.builder.to_python(name)
         class_lookup(m, made.value, label)
-        if isinstance(made.entries.get(label), List | Dict | Set | Object):
+        default = made.entries.get(label)
+        if isinstance(default, List | Dict | Set | Object):
             raise Unsupported(f"a dataclass with a default for {label} that is not constant")
+        if (
+            default is not None
+            and not isinstance(default, Made)
+            and not _is_makers(m, default.python_type(), "__repr__")
+        ):
+            raise Unsupported(f"a dataclass with a default for {label} that says itself how it is written")
     for base in made.value.__mro__:
         for read in ("__dataclass_fields__", "__dataclass_params__", "__post_init__"):
             class_lookup(m, base, read)
-    made.pass_on(m, functools.partial(dataclasses.dataclass, **given))
+    return _passed_on(m, made, functools.partial(dataclasses.dataclass, **given))
+
+
+def _passed_on(m: Interpreter, made: MadeClass, function: Any) -> MadeClass:
+    """A class after a function of the library gave it more, which asks its metaclass for what it has, and to have it set."""
+    metaclass: type = type(made.value)
+    for each in metaclass.__mro__:
+        if can_change(each) and each.__module__ not in _MAKERS:
+            raise Unsupported(f"a class that gets methods, whose metaclass is {each.__name__}")
+    made.pass_on(m, function)
     return made
 
 
@@ -193,8 +209,7 @@ def _total_ordering(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("a class from elsewhere that gets all comparisons")
     for name in ("__lt__", "__le__", "__gt__", "__ge__"):
         class_lookup(m, made.value, name)
-    made.pass_on(m, functools.total_ordering)
-    return made
+    return _passed_on(m, made, functools.total_ordering)
 
 
 @handles("dataclasses.field")

@@ -26,6 +26,7 @@ from .iterators import SequenceIterator
 from .lifetimes import require_from_outside
 from .lookups import (
     MISSING,
+    abstract_methods,
     check_as_found,
     class_lookup,
     has_entry,
@@ -249,7 +250,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
         m.builder.fold(cls, [])  # raises
     if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference
         raise SkipFrame(f"it makes a {cls.__name__}, whose objects do something when they die")
-    if getattr(cls, "__abstractmethods__", None):
+    if abstract_methods(cls):
         if class_lookup(m, cls, "__new__")[1] is object:
             m.builder.fold(object.__new__, [cls])  # raises
         raise Unsupported(f"construction of abstract class {cls.__name__}")

@@ -121,7 +121,7 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
             copied.entries[hashed] = (key, _deep(m, content, memo))
         return copied
     if isinstance(value, Set):
-        order = value.building_order()
+        order = value.known_order()  # in which it is gone through, whatever gave it that
         if order is None:
             raise Unsupported("deep copy of a set, whose order is not known")
         return memo.put(value, Set.of(m, [_deep(m, x, memo) for x in order], value.cls, in_order=True))

@@ -80,6 +80,11 @@ def compares_in_its_own_way(metaclass: Any) -> bool:
     return metaclass.__hash__ is not type.__hash__ or metaclass.__eq__ is not type.__eq__
 
 
+def abstract_methods(cls: type) -> Any:
+    """What a class has for ``__abstractmethods__``, which is of its own; no metaclass is asked where it has none."""
+    return cls.__dict__.get("__abstractmethods__")
+
+
 def can_change(cls: type) -> bool:
     """Whether a class's own dictionary can be written to, and objects of it be given another class."""
     return cls.__flags__ & (HEAP_TYPE | _IMMUTABLE_TYPE) == HEAP_TYPE

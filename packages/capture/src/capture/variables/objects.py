@@ -92,8 +92,9 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     if isinstance(raw, functools._lru_cache_wrapper):
         return m.builder.known(raw) if obj is None else m.effects.created(Method(m.builder.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
-        bound = raw.__get__(None, cls)
-        return m.effects.created(MadeClassMethod(m, cls, bound)) if m.classes.is_made(cls) else m.builder.known(bound)
+        if m.classes.is_made(cls):
+            return m.effects.created(MadeClassMethod(m, cls, raw))
+        return m.builder.known(raw.__get__(None, cls))
     get, _ = class_lookup(m, type(raw), "__get__")
     if isinstance(get, types.FunctionType):
         held = m.builder.class_value(owner, name, raw)
@@ -116,14 +117,20 @@ class ForeignMethod(BoundBuiltin):
 class MadeClassMethod(ForeignMethod):
     """A class method written in C, of a class that the frame makes: called for real, of the real one."""
 
-    def __init__(self, m: Interpreter, cls: type, bound: Any) -> None:
-        super().__init__(m.builder.known(cls), bound.__name__)
-        self.bound = bound
+    def __init__(self, m: Interpreter, cls: type, raw: Any) -> None:
+        self.raw, self.bound = raw, raw.__get__(None, cls)
+        super().__init__(m.builder.known(cls), self.bound.__name__)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if inherits_from_keys(self.bound):
             return from_keys(m, self.bound.__self__, args, kwargs)
         return super().call(m, args, kwargs)
+
+    def reconstruct(self, e: Emitter) -> None:
+        """By itself: the class may have another of its name, if this was reached through ``super()``."""
+        e.emit(build.push_callable(build.load_const(self.raw.__get__)), build.load_const(None))
+        e.load(self.owner)
+        e.emit(build.call(2))
 
 
 def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:

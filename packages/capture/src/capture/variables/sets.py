@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from capture._native import has_holes, same_places
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, Predicate
@@ -47,6 +48,10 @@ class Set(Variable):
         self.twin: Twin = cls() if twin is None and not entries else twin
         #: The real set began empty, and elements were only added; in the order of ``entries``.
         self.only_grew = self.in_order = False
+        #: All that was ever in it, in order, where single elements were taken out.
+        self.past: dict[Hashable, Variable] | None = None
+        #: What of that was there at first, if only a literal has the order of it.
+        self.literal: frozenset[Any] | None = None
         #: Where the real set, which ``entries`` are in the order of, is read again.
         self.read_from: Source | None = None
         #: What one from outside holds, from which single elements were taken and to which single ones came.
@@ -96,7 +101,9 @@ class Set(Variable):
         return None if self.twin is None else [self.entries[v] for v in self.twin]
 
     def building_order(self) -> list[Variable] | None:
-        """An order in which adding the elements one by one gives a set with the real one's order; None if none is known."""
+        """An order in which adding the elements one by one gives a set with the real one's order, now and later; None if none is known."""
+        if self.twin is not None and has_holes(self.twin):
+            return None
         if self.twin is None or len(self.entries) <= 1:
             return list(self.entries.values()) if len(self.entries) <= 1 or (self.only_grew and self.in_order) else None
         wanted, size = list(self.twin), self.twin.__sizeof__()
@@ -106,9 +113,26 @@ class Set(Variable):
                 return [self.entries[v] for v in way]
         return None
 
+    def building(self) -> tuple[list[Variable], list[Variable]] | None:
+        """The same, and what to take out again then, of which holes are left; None if neither is known."""
+        order = self.building_order()
+        if order is not None or self.past is None or self.cls is not set or not isinstance(self.twin, set):
+            return None if order is None else (order, [])
+        ever = self.past | self.entries
+        gone = [key for key in ever if key not in self.entries]
+        more = [key for key in ever if self.literal is None or key not in self.literal]
+        if not gone or not same_places(_with_holes(self.literal or (), more, gone), self.twin):
+            return None
+        return [ever[key] for key in more], [ever[key] for key in gone]
+
     def as_constant(self) -> frozenset[Any] | None:
         """A frozen set of constants that gives, copied, a set with the real one's order, as a literal of many has it; None if none does."""
-        if self.cls is not set or self.twin is None or not all(type(v) is Constant for v in self.entries.values()):
+        if (
+            self.cls is not set
+            or self.twin is None
+            or has_holes(self.twin)
+            or not all(type(v) is Constant for v in self.entries.values())
+        ):
             return None
         kept = frozenset(self.twin)
         copied = set(kept)
@@ -158,6 +182,16 @@ class Set(Variable):
         """After a change of which the real set's order is not followed."""
         self.twin = None
 
+    def keep_past(self) -> None:
+        """Before single elements are taken out."""
+        if self.past is None or self.twin is None or not has_holes(self.twin):
+            order = None if self.twin is None else self.building_order()
+            keys = {id(value): key for key, value in self.entries.items()}
+            self.past = dict(self.entries) if order is None else {keys[id(value)]: value for value in order}
+            self.literal = self.as_constant() if order is None else None
+        else:
+            self.past |= self.entries
+
     def changed(self, m: Interpreter) -> Variable:
         """Note a change. Gives None, as the methods that change a set do."""
         self.read_from = None
@@ -179,6 +213,7 @@ class Set(Variable):
         """``set.discard``."""
         key = sought(m, value)
         check_ids(m, (key,), self.entries)
+        self.keep_past()
         self.entries.pop(key, None)
         if self.twin is not None:
             self.twin.discard(key)  # type: ignore[union-attr]
@@ -202,6 +237,7 @@ class Set(Variable):
             key = self.twin.pop()  # type: ignore[union-attr]
         else:
             key = next(iter(self.entries))
+        self.keep_past()
         self.only_grew = False
         value = self.entries.pop(key)
         self.changed(m)
@@ -210,7 +246,7 @@ class Set(Variable):
     def py_clear(self, m: Interpreter) -> Variable:
         """``set.clear``."""
         self.entries.clear()
-        self.twin, self.found = self.cls(), None
+        self.twin, self.found, self.past = self.cls(), None, None
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
@@ -237,7 +273,7 @@ class Set(Variable):
 
     def become(self, m: Interpreter, result: Any) -> Variable:
         """Take over what an operation came to, which the real one does in place."""
-        self.entries, self.twin, self.found = result.entries, result.twin, None
+        self.entries, self.twin, self.found, self.past = result.entries, result.twin, None, None
         self.only_grew = self.in_order = False
         return self.changed(m)
 
@@ -261,6 +297,7 @@ class Set(Variable):
         self, m: Interpreter, name: str, given: Given, kept: Callable[[dict[Hashable, Any], dict[Hashable, Any]], Any]
     ) -> Variable:
         check_ids(m, self.entries, given.entries)
+        self.keep_past()
         if self.twin is not None and given.real is not None:
             getattr(self.twin, name)(given.real)
         else:
@@ -289,18 +326,25 @@ class Set(Variable):
         return found
 
     def made_of(self) -> Iterable[Variable]:
-        order = self.building_order()
+        building = self.building()
         check_kept(self, self.entries)
-        if order is None and self.as_constant() is not None:
+        if building is None and self.as_constant() is not None:
             return ()
-        if order is None:
+        if building is None:
             raise CannotReconstruct(self, "a set whose order depends on more than its elements")
-        return order
+        return [*building[0], *building[1]]
 
     def reconstruct(self, e: Emitter) -> None:
-        order = self.building_order()
-        if order is None:
+        building = self.building()
+        if building is None:
             e.emit(build.push_callable(build.load_const(set)), build.load_const(self.as_constant()), build.call(1))
+            return
+        order, gone = building
+        if gone:
+            e.emit(build.push_callable(build.load_const(_with_holes)), build.load_const(self.literal or ()))
+            e.load_list(order)
+            e.load_list(gone)
+            e.emit(build.call(3))
             return
         if self.cls is set:
             e.emit(build.build_set(e.load_many(order)))
@@ -311,7 +355,13 @@ class Set(Variable):
 
     def written(self) -> Iterable[Variable]:
         check_kept(self, self.entries)
-        return list(self.entries.values()) if self.found is None else [*self.taken(), *self.added()]
+        if self.found is None:
+            building = self.building()
+            in_order = building is not None and not (building[1] and self.literal)
+            if not in_order and all(map(hashes_as_itself, self.entries.values())):
+                raise CannotReconstruct(self, "a set whose order depends on more than its elements")
+            return list(self.entries.values()) if building is None else [*building[0], *building[1]]
+        return [*self.taken(), *self.added()]
 
     def taken(self) -> list[Variable]:
         """What was in it, and was taken out."""
@@ -325,12 +375,14 @@ class Set(Variable):
     def replay(self, e: Emitter) -> None:
         if self.found is None:
             e.call_discarding(set.clear, [self])
-            elements = self.building_order() or list(self.entries.values())
+            elements, gone = self.building() or (list(self.entries.values()), [])
+            e.call_with_list(set.update, self, elements)
+            for each in gone:
+                e.call_discarding(set.discard, [self, each])
         else:  # Its order is by all that ever happened to it.
             for each in self.taken():
                 e.call_discarding(set.discard, [self, each])
-            elements = self.added()
-        e.call_with_list(set.update, self, elements)
+            e.call_with_list(set.update, self, self.added())
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if symbol not in SET_OPERATORS or not isinstance(other, Set):
@@ -350,6 +402,16 @@ class Set(Variable):
             return None
         check_ids(m, self.entries, other.entries)
         return Constant(COMPARE[symbol][0](set(self.entries), set(other.entries)))
+
+
+def _with_holes(literal: Iterable[Any], more: list[Any], gone: list[Any]) -> set[Any]:
+    """A set that held all these; called from generated code."""
+    made = set(literal)
+    for each in more:
+        made.add(each)
+    for each in gone:
+        made.discard(each)
+    return made
 
 
 class SetIterator(Iterator):
@@ -489,7 +551,7 @@ class InputSet(UnseenElements, Set):
     """A set from outside. What is in it counts from when that is looked at: until then the program may only add to it."""
 
     _put_in = "update"
-    _content = ("entries", "twin", "only_grew", "in_order", "read_from", "found")
+    _content = ("entries", "twin", "only_grew", "in_order", "read_from", "found", "past", "literal")
 
     def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
         self.cls = set
@@ -526,11 +588,20 @@ def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | 
             expected = frozenset(value)
             text = f"{{}} == {set(value)!r}"[:200]
             m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
+            if _is_as_new(value):
+                m.guards.add(source, GuardKind.CALLABLE, Predicate(_is_as_new, "{} never held many, or was cleared"))
         wrapped = [m.builder.from_python(x) for x in value]
         made = Set({x.hash_key(m): x for x in wrapped}, type(value))
         made.read_from, made.found = source, dict(made.entries)
+        if not value and not _is_as_new(value):
+            made.forget_order()
         return made
     raise Unsupported("a set of values that are not constants, from outside the frame")
+
+
+def _is_as_new(value: set[Any] | frozenset[Any]) -> bool:
+    """Whether a set is empty, and orders what comes as one does that was just made."""
+    return not value and not has_holes(value) and value.__sizeof__() == set().__sizeof__()
 
 
 def _assume_order(m: Interpreter, source: Source, order: tuple[Any, ...]) -> None:

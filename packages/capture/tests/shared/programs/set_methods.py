@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 
 from .registry import program
@@ -174,3 +175,62 @@ def texts_of_sets(x):
     made.discard(8)
     made |= {8, 16}
     return x + 1, f"{_SEVERAL}", str(_FROZEN), repr(made), f"{set()} {frozenset()} {({1},)!r}"
+
+
+@program
+def sets_with_holes_go_on_in_breaks(x):
+    discarded, popped, emptied, reduced, put_back = (
+        {1, 2, 3, 4},
+        set(range(4)),
+        set(range(4)),
+        set(range(20)),
+        {1, 2, 3},
+    )
+    discarded -= {1, 2}
+    popped.pop()
+    while emptied:
+        emptied.pop()
+    reduced.difference_update([1, 2])
+    put_back.remove(2)
+    put_back.add(2)
+    sets = discarded, popped, emptied, reduced, put_back, set(range(20)) - {3, 4}, {1, 2} ^ {2, 3}
+    y = x + 1
+    time.sleep(0)
+    for each in sets:
+        each.update([33, 8, 0, 65, 16, 24])
+    return list(map(list, sets)), y
+
+
+@program
+def texts_taken_out_in_breaks(x):
+    made = {"a", "b", "c"}
+    made.discard("b")
+    time.sleep(0)
+    made.add("d")
+    made.add("e")
+    return list(made), x + 1
+
+
+@program
+def sets_without_what_is_discarded_go_on_in_breaks(x):
+    made = {5, 13, 21}
+    other = made | {1, 5}
+    made.discard(16)
+    other.discard(16)
+    time.sleep(0)
+    made.add(33)
+    other.add(33)
+    return list(made), list(other), x + 1
+
+
+@program
+def a_set_with_holes_is_handed_out(x):
+    made = {5, 13, 21}
+    made.discard(13)
+    return made, x + 1
+
+
+@program
+def deep_copies_of_sets_are_made_as_they_are_gone_through(x):
+    made = {5, 13}
+    return list(made), list(copy.deepcopy(made)), list(copy.copy(made)), x + 1
