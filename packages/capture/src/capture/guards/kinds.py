@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
@@ -287,11 +286,7 @@ _WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
 def _brief(value: Any) -> str:
     if type(value) in _WRITTEN:
         return written(value)[:80]
-    label = label_of(value)
-    if label:
-        return label
-    shown = written(value) if issubclass(type(value), (int, float, str, bytes, type(None), type(...))) else ""
-    return shown[:80] or f"{label_of(type(value))} object"
+    return label_of(value) or ("Ellipsis" if value is ... else f"{label_of(type(value))} object")
 
 
 #: Of so many objects that are to differ the names are told.
