@@ -27,6 +27,9 @@ from capture._form import FormPlaces, find_places
 # The softmax of attention: rows of -inf alone give zeros. Public code would test for them and choose.
 safe_softmax = torch._safe_softmax
 
+# What `Module.to` asks before it gives parameters another's data: nothing public says it.
+takes_data_of = torch._has_compatible_shallow_copy_type
+
 # The classes of what `torch.ops` holds: public code has the objects, not the names.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket

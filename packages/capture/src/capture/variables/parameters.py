@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from capture._torch import takes_data_of
 from capture.errors import EvaluateAgain, Unsupported
 from symshapes import hint_of
 
@@ -66,7 +67,7 @@ def _like(m: Interpreter, arg: Variable) -> Any:
     return torch.empty([hint_of(length) for length in fake.shape], dtype=fake.dtype, device="meta")
 
 
-@handles(torch._has_compatible_shallow_copy_type)
+@handles(takes_data_of)
 def _takes_data_of(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Whether a tensor can get another's data: for certain of two dense ones of a device, by kernels that torch has for all dtypes."""
     tensors = [arg.realize(m) for arg in (*args, *kwargs.values())]
