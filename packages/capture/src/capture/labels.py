@@ -9,7 +9,7 @@ from typing import Any
 _module: Callable[[type], Any] = vars(type)["__module__"].__get__
 _qualified: Callable[[type], str] = vars(type)["__qualname__"].__get__
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
 
 
 def place_of(cls: type) -> tuple[str, str]:
@@ -28,7 +28,7 @@ def label_of(value: Any) -> str:
         return _qualified(value)
     if issubclass(kind, types.ModuleType):
         found = types.ModuleType.__getattribute__(value, "__dict__").get("__name__")
-    elif not type.__getattribute__(kind, "__flags__") & _HEAP_TYPE:
+    elif not type.__getattribute__(kind, "__flags__") & HEAP_TYPE:
         found = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     else:
         try:

@@ -141,13 +141,9 @@ class ClassLookups:
 
     def made_anew(self, cls: type) -> bool:
         """Whether another class of its statement was met: it is one of many."""
-        if (
-            "<locals>" not in place_of(cls)[1]
-            or issubclass(type(cls), enum.EnumMeta)
-            or issubclass(cls, torch.nn.Module)
-        ):
-            return False  # members, and modules, are told by identity in ways of their own
         statement = place_of(cls)
+        if "<locals>" not in statement[1] or issubclass(type(cls), enum.EnumMeta) or issubclass(cls, torch.nn.Module):
+            return False  # members, and modules, are told by identity in ways of their own
         first = _statements.get(statement)
         if first is None:
             if len(_statements) >= _MOST_STATEMENTS:

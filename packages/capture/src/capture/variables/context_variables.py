@@ -15,6 +15,7 @@ import torch
 from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.guards import GuardKind
+from capture.labels import HEAP_TYPE
 from capture.sources import Applied, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -23,7 +24,6 @@ from .constants import BoundBuiltin, Constant, Known
 from .reconstruction import CannotReconstruct, Emitter
 
 _UNSET = object()
-_HEAP_TYPE = 1 << 9
 
 
 def held_by(variable: contextvars.ContextVar[Any], index: int) -> Any:
@@ -163,7 +163,7 @@ class Token(Variable):
 
 def _is_seen(kind: type) -> bool:
     """Whether all that asks for such values is evaluated: not for those that only code written in C makes use of, as numpy's settings are."""
-    written = bool(kind.__flags__ & _HEAP_TYPE) or getattr(builtins, kind.__name__, None) is kind
+    written = bool(kind.__flags__ & HEAP_TYPE) or getattr(builtins, kind.__name__, None) is kind
     return written or kind is type(None) or issubclass(kind, torch.Tensor)
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
+from capture.labels import HEAP_TYPE
 from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .lookups import HEAP_TYPE, Missing, class_lookup, shown_type
+from .lookups import Missing, class_lookup, shown_type
 from .objects import Object
 from .raising import raised, raiser
 from .reconstruction import CannotReconstruct, Emitter

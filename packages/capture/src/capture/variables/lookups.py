@@ -10,7 +10,7 @@ from typing import Any
 
 from capture._native import address
 from capture.errors import Unsupported
-from capture.labels import place_of
+from capture.labels import HEAP_TYPE, place_of
 from capture.trace_rules import is_infrastructure
 
 from .base import Interpreter, Variable
@@ -26,7 +26,6 @@ class Missing:
 MISSING = Missing()
 #: Types of what stands in a class for a method written in C.
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
 _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 #: Types of most of what stands in classes, that cannot change and have neither `__set__` nor `__delete__`.

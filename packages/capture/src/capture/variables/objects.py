@@ -16,6 +16,7 @@ from capture._native import address
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
+from capture.labels import HEAP_TYPE
 from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
@@ -26,7 +27,6 @@ from .instances import Instance, InstanceDict
 from .iterators import ItemIterator
 from .lookups import (
     C_METHODS,
-    HEAP_TYPE,
     MISSING,
     Missing,
     check_own_class,
