@@ -7,7 +7,7 @@ In: a tracer after a run, the inputs and outputs of the program. Out: the values
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from aotgrad.errors import Unsupported
 from aotgrad.trace import Tracer
 from aotgrad.tracked import Tracked
 from aotgrad.views import ViewStep
-from symshapes import SYMBOLIC, facts_if_operator
+from symshapes import SYMBOLIC, dataclass, facts_if_operator
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ connects the results of one that ran.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from aotgrad.double_backward import DoubleBackward, links
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition, Saved
 from aotgrad.source import Source, built, tuple_of
-from symshapes import hint_of
+from symshapes import dataclass, hint_of
 
 Boxed = Callable[[list[Any]], Sequence[Any] | None]
 

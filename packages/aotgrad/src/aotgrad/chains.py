@@ -8,10 +8,10 @@ about the sum of all gradients that arrive there, so whatever leads on from it h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aotgrad.routes import separate_groups
+from symshapes import dataclass
 
 Edge = tuple[Any, int]
 """A node of autograd's graph and the number of one of the tensors that it made."""

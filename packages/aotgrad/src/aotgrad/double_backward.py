@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from aotgrad.cleanup import stays
 from aotgrad.interpret import QuietInterpreter, attached_tensors, swapped
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
-from symshapes import facts_of
+from symshapes import dataclass, facts_of
 
 
 class _Same(torch.autograd.Function):

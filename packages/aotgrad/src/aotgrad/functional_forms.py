@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ import torch
 from aotgrad.errors import Unsupported
 from symshapes import (
     OperatorFacts,
+    dataclass,
     facts_of,
     register_fake,
     register_in_place,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,7 +28,16 @@ from aotgrad.interpret import Shortcut, TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.trace import Tracer
-from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, is_dense, levels_kept, phase, undisturbed_autograd
+from symshapes import (
+    FakeMode,
+    FakeTensor,
+    dataclass,
+    finalizers_outside_modes,
+    is_dense,
+    levels_kept,
+    phase,
+    undisturbed_autograd,
+)
 
 aten = torch.ops.aten
 

@@ -6,10 +6,11 @@ In: the layout of a whole storage's tensor and of a view into it. Out: view ops 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from symshapes import dataclass
 
 aten = torch.ops.aten
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from aotgrad.joint import JointGraph
 from aotgrad.source import Source, built, offers, tuple_of
 from aotgrad.views import view_results
 from aotgrad.writes import tells_shared
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

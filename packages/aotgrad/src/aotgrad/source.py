@@ -9,10 +9,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from symshapes import StraightLine, build_python, names_in
+from symshapes import StraightLine, build_python, dataclass, names_in
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ tensor it is a view of when somebody reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import fx
 
 from aotgrad.views import ViewStep
-from symshapes import FakeTensor
+from symshapes import FakeTensor, dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
-from symshapes import facts_if_operator, inverse_permutation, same_metadata, same_size
+from symshapes import dataclass, facts_if_operator, inverse_permutation, same_metadata, same_size
 
 aten = torch.ops.aten
 

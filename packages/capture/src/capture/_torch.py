@@ -12,7 +12,6 @@ import ctypes
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType
@@ -23,6 +22,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from capture import _native
 from capture._form import FormPlaces, find_places
+from symshapes import dataclass
 
 # The softmax of attention: rows of -inf alone give zeros. Public code would test for them and choose.
 safe_softmax = torch._safe_softmax

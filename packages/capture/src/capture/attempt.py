@@ -5,14 +5,13 @@ In: a frame's function, code, arguments. Out: the machine's state there, or ``St
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
-from symshapes import UnbackedError
+from symshapes import UnbackedError, dataclass
 
 from .bytecode import argument_names
 from .errors import NotConstant, Unsupported, undecided

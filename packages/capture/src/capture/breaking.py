@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
+
+from symshapes import dataclass
 
 from . import _native
 from ._torch import hide_from_torch_compile

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from symshapes import dataclass
 
 PAGE = "docs/breaks.md"
 """Where the causes are told at length; each has a heading that is its id."""

@@ -12,11 +12,12 @@ import inspect
 import sys
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
 import torch
+
+from symshapes import dataclass
 
 from . import _native
 from .compiled_module import CompiledModule, special_methods

@@ -6,11 +6,12 @@ In: what a `torch.autograd.Function` computed, and from what; a tensor with a ho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

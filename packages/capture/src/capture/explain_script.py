@@ -13,11 +13,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 from typing import Any
 
 import torch
+
+from symshapes import dataclass
 
 from . import _native
 from .api import compile

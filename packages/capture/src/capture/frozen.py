@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
-from symshapes import ControlFlow
+from symshapes import ControlFlow, dataclass
 
 from .custom_gradients import grad_without_hooks
 from .evaluator.machine import Machine

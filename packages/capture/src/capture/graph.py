@@ -6,14 +6,14 @@ import operator
 import re
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from symshapes import Checkpoint, LazyGraphModule
+from symshapes import Checkpoint, LazyGraphModule, dataclass
 
 from .causes import Cause, cause_of
 from .guards import Guard, GuardKind

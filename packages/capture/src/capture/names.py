@@ -6,8 +6,9 @@ other compilers, debuggers), that none of the function's variables has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import CodeType
+
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

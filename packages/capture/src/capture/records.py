@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 from capture._native import Record, lay_out
+from symshapes import dataclass
 
 __all__ = ["SAME", "Record", "record"]
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 from typing import Any
 
 import torch
 from torch import fx
 
-from symshapes import SYMBOLIC, hint_of
+from symshapes import SYMBOLIC, dataclass, hint_of
 
 from . import _native
 from .aliasing import separated

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from symshapes import dataclass
 
 from .causes import cause_of
 from .graph import Break, CapturedGraph

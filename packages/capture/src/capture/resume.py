@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
+
+from symshapes import dataclass
 
 from . import _native
 from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, liveness, stack_effect

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native, _torch
-from symshapes import Switch, levels_kept
+from symshapes import Switch, dataclass, levels_kept
 
 Change = Callable[[], AbstractContextManager[Any]]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]

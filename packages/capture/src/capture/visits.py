@@ -6,10 +6,12 @@ In: operations as they are evaluated, only where a tracer watches. Out: instruct
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import field
 from dis import Positions
 from types import CodeType, FunctionType
 from typing import Any
+
+from symshapes import dataclass
 
 from . import _native
 from .bytecode import Instruction, assemble, build

@@ -6,7 +6,6 @@ Flows in: a kernel whose one reduction is a contraction, and which of its loops 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from cpu_codegen.index import IndexPrinter
@@ -17,6 +16,7 @@ from cpu_codegen.operations import cost_of
 from cpu_codegen.text import Lines
 from cpu_codegen.vectorize import Mode, Plan, varying_ops
 from inductor import Body, Kernel, dependencies, split
+from symshapes import dataclass
 
 MOST_ROWS = {16: 14, 8: 6, 4: 6}
 """By lanes: rows of two vectors of sums that fit in the registers, beside two vectors of B and an element of A."""

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from cpu_codegen._torch import openmp_runtime
 from cpu_codegen.cpu_info import Isa
 from cpu_codegen.environment import environment, for_compilers
 from inductor import BuildError, DiskCache, Entry, scratch_folder
+from symshapes import dataclass
 
 INCLUDE = Path(__file__).parent / "include"
 

@@ -6,7 +6,6 @@ Flows in: a kernel whose one reduction is a contraction. Flows out: C++ of how t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import permutations
 
 import sympy
@@ -17,6 +16,7 @@ from cpu_codegen.index import Expr, stride
 from cpu_codegen.loops import Loop, simplify
 from cpu_codegen.vectorize import writes_collide
 from inductor import Kernel, Load, contraction_of, split
+from symshapes import dataclass
 
 NARROW = 8
 """Columns that would leave most of a vector of them empty."""

@@ -7,7 +7,7 @@ Flows in: a kernel whose one reduction is a contraction. Flows out: C++ of how t
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 import sympy
@@ -18,6 +18,7 @@ from cpu_codegen.index import stride
 from cpu_codegen.loops import Loop, product, simplify
 from cpu_codegen.vectorize import writes_collide
 from inductor import Body, Constant, Elementwise, IndexExpr, Kernel, Load, Ref, contraction_of, dependencies, split
+from symshapes import dataclass
 
 MOST_TAPS = 128
 """Each point has the addresses of all its taps in a table."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cpu_codegen.environment import environment
 from cpu_codegen.text import words
-from symshapes import ambient
+from symshapes import ambient, dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from symshapes import dataclass
 
 _INCLUDE = re.compile(r'^#include "(.*)"$', re.M)
 

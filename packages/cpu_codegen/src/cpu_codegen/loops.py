@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import sympy
 
 from cpu_codegen.index import Expr, Symbol, stride
 from inductor import Body, Kernel, Reduce
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ What is in no row here, the backend does not support for that dtype.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import torch
 
 from inductor import Elementwise, Load, Op, Store
+from symshapes import dataclass
 
 
 class Cost(enum.Enum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import sympy
@@ -18,6 +18,7 @@ import torch
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop
 from inductor import Body, Constant, Elementwise, IndexExpr, Indirect, Load, Op, Ref, Where, is_checked, split
+from symshapes import dataclass
 
 MOST_RANGES = 4
 MOST_OPERATIONS = 160

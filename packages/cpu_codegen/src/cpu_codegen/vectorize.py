@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 
@@ -31,6 +31,7 @@ from inductor import (
     dependencies,
 )
 from inductor import split as split_levels
+from symshapes import dataclass
 
 
 class Mode(enum.Enum):

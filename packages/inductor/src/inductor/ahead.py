@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from inductor.device import NativeBackend
 from inductor.host import HOST
 from inductor.options import Options
 from inductor.passes import freeze, hold
-from symshapes import fixed_ambient
+from symshapes import dataclass, fixed_ambient
 
 
 @dataclass(frozen=True)

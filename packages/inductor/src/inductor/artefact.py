@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from inductor.codegen.source import straight_line
 from inductor.device import Kernel, KernelCall
 from inductor.parts import CHECKED, WRAPPER, Parts
 from inductor.stored import parts_of
-from symshapes import StraightLine, phase
+from symshapes import StraightLine, dataclass, phase
 
 _log = logging.getLogger("inductor")
 

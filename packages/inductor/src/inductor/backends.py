@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import EntryPoint, entry_points
 
 import torch
 
 from inductor.device import DeviceBackend
 from inductor.traits import DeviceTraits
+from symshapes import dataclass
 
 GROUP = "inductor.device_backends"
 VARIABLE = "INDUCTOR_DEVICE_BACKENDS"

@@ -6,10 +6,9 @@ Flows in: a `Body`. Flows out: its `Contraction`, if it is one. A backend may pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from inductor.ir.body import Body
 from inductor.ir.operations import Cast, Elementwise, Load, Op, Reduce, Round, Scan, Symbol, symbols_in
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

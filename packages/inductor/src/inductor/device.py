@@ -8,7 +8,6 @@ reads) has happened before a kernel gets here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
@@ -17,6 +16,7 @@ import torch
 from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 from inductor.traits import DeviceTraits
+from symshapes import dataclass
 
 T = TypeVar("T")
 

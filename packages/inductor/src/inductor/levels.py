@@ -14,10 +14,10 @@ Flows in: a `Body`. Flows out: `Levels`, the plan every backend prints:
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from inductor.ir.body import Body, kept
 from inductor.ir.operations import Op, Reduce, Ref, Scan, Store
+from symshapes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ exist only in memory: a load widens to float32, a store rounds; `round_to` round
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from symshapes import HALF_DTYPES
+from symshapes import HALF_DTYPES, dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from inductor.codegen.source import WrapperSource
 from inductor.device import JoiningBackend, JointSource, Kernel, KernelSource, NativeBackend
 from inductor.handlers.reference import interpreted
 from inductor.host import HOST
+from symshapes import dataclass
 
 WRAPPER, CHECKED = "wrapper.py", "wrapper_checked.py"
 NATIVE, NATIVE_CALL = "wrapper.cpp", "wrapper_native.py"

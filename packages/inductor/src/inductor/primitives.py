@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from inductor.philox import random_bits
+from symshapes import dataclass
 
 
 class ResultType(enum.Enum):

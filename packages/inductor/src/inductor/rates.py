@@ -8,7 +8,6 @@ a product elementwise has to read it again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from inductor.regions import Compiler, Region, alone, is_known, region_of
 from inductor.rivals import WORTH
 from inductor.samples import timed
 from inductor.traits import TraitsOf
+from symshapes import dataclass
 
 aten = torch.ops.aten
 

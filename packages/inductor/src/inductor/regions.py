@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from inductor.lowerings.registry import LOWERINGS, READS_MEMORY, VIEWS, is_tenso
 from inductor.passes.patterns import is_static
 from inductor.samples import made_up
 from inductor.traits import TraitsOf
-from symshapes import LazyGraphModule
+from symshapes import LazyGraphModule, dataclass
 
 LONGEST = 12
 """Calls of a region."""

@@ -5,8 +5,6 @@ Flows in: a graph as it is about to be lowered, and what compiles its regions. F
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import fx
 
 from inductor.cache import DiskCache
@@ -16,6 +14,7 @@ from inductor.progress import Progress
 from inductor.regions import Compiler, Region, alone, converted_for, is_known, region_of
 from inductor.samples import timed
 from inductor.traits import TraitsOf
+from symshapes import dataclass
 
 SECTION = "rivals"
 """Of the disk cache."""

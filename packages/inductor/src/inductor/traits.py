@@ -6,9 +6,10 @@ Whatever prints nothing (lowerings, scheduler, wrapper) asks these, and never wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
+
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

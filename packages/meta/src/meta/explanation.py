@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import fx
 import capture
 from inductor import CompiledGraph
 from meta import backends
-from symshapes import timed_phases
+from symshapes import dataclass, timed_phases
 
 RUN = "run"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
 import aotgrad
 from inductor import Options
-from symshapes import own_folders
+from symshapes import dataclass, own_folders
 
 own_folders([str(Path(__file__).parent)])  # here, since all of this package that compiles imports the modes
 

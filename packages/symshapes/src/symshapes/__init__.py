@@ -91,6 +91,7 @@ with collection_held_back():
         maybe_mark_dynamic,
         policy_of,
     )
+    from symshapes.records import dataclass
     from symshapes.rules import (
         DataDependentError,
         TensorMeta,
@@ -156,6 +157,7 @@ __all__ = [
     "constrain_range",
     "contiguous_strides",
     "counted_factories",
+    "dataclass",
     "evaluate",
     "expr_of",
     "expr_text",

@@ -12,11 +12,13 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch.utils import deterministic
+
+from symshapes.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ product a step, and the rest over all rows at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from symshapes.records import dataclass
 
 _threshold_backward = torch.ops.aten.threshold_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input

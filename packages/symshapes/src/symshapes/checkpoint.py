@@ -6,8 +6,9 @@ In: `meta["checkpoint"]` of a graph's calls. Out: which values of such a part ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from symshapes.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -19,6 +18,7 @@ from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_fo
 from symshapes.expr.printers import print_expr
 from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 from symshapes.expr.terms import Term, sum_of, terms_of
+from symshapes.records import dataclass
 
 #: No size or number that a machine word has room for is beyond.
 _HUGE = 2**62 - 1

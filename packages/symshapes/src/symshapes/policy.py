@@ -6,11 +6,12 @@ Flows in: tensors and `torch.SymInt`s from user code. Flows out: marks that capt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
+
+from symshapes.records import dataclass
 
 _ATTRIBUTE = "_symshapes_dims"
 

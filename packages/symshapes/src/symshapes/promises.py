@@ -6,7 +6,6 @@ Flows in: marked symbols, and each condition as a `ShapeEnv` learns it. Flows ou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -19,6 +18,7 @@ from symshapes.expr.ranges import ValueRange, bound
 from symshapes.expr.terms import terms_of
 from symshapes.guards import ShapeGuard, span_text
 from symshapes.policy import DimMark, DimPolicy
+from symshapes.records import dataclass
 
 _TRIED = 1 << 10  # sizes that are tried to find one that a condition leaves out
 

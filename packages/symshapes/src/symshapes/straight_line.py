@@ -9,8 +9,10 @@ import ast
 import keyword
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from symshapes.records import dataclass
 
 # Not attributes and not names of keyword arguments, which generated code writes without spaces.
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?!\w|=[^=])")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from aotgrad.attention.calls import between, live_nodes, reading, shape_of, valu
 from aotgrad.attention.constants import Constants, storages_of
 from aotgrad.attention.masks import Mask, hides, mask_of
 from aotgrad.attention.match import MUST_HIDE, Factor, Written, written_at
-from symshapes import FakeMode, FakeTensor, hint_of, holds_all_of, same_size, taking_symbols
+from symshapes import FakeMode, FakeTensor, dataclass, hint_of, holds_all_of, same_size, taking_symbols
 
 Fetch = Callable[[fx.Node], Tensor]
 """The tensor that a node of the graph stands for."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch import fx
 from aotgrad.attention.calls import reading, value_of
 from aotgrad.attention.constants import Constants
 from aotgrad.attention.match import MUST_HIDE, Term
+from symshapes import dataclass
 
 _VIEWS = ("expand", "view", "same", "cast", "unsqueeze", "subscript", "transpose", "permute")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,7 @@ from torch import fx
 
 from aotgrad.attention.calls import IN_PLACE, between, last_write, reading, shape_of, value_of
 from aotgrad.attention.constants import Constants, storages_of
-from symshapes import FakeTensor, same_size, same_sizes
+from symshapes import FakeTensor, dataclass, same_size, same_sizes
 
 MUST_HIDE = 0.5
 """Of the lowest number of a dtype: what is as low as this part of it has no weight beside any score that is not."""

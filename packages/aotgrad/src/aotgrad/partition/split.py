@@ -7,7 +7,6 @@ saved is computed again in the backward from what is.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 from aotgrad.partition.checkpoints import when_needed
 from aotgrad.partition.sizes import untold
-from symshapes import SYMBOLIC
+from symshapes import SYMBOLIC, dataclass
 
 aten = torch.ops.aten
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
+
+from symshapes import dataclass
 
 #: An array, or what NumPy makes one of.
 Array = torch.Tensor

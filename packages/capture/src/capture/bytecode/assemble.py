@@ -5,7 +5,6 @@ from __future__ import annotations
 import opcode
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dis import Positions
 from types import CodeType
 from typing import Any
@@ -17,6 +16,7 @@ from capture.bytecode.exception_table import TableEntry, write_table
 from capture.bytecode.flow import index_of, position_of, stack_size
 from capture.bytecode.instruction import BytecodeError, Handler, Instruction
 from capture.bytecode.line_table import write_line_table
+from symshapes import dataclass
 
 CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
 _CELL_OPERATIONS = frozenset({"LOAD_CLOSURE", *(opcode.opname[op] for op in opcode.hasfree)})

@@ -8,10 +8,10 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from capture.bytecode.instruction import Instruction
+from symshapes import dataclass
 
 _FILES = (re.fullmatch(r"v(\d)(\d+)", module.name) for module in pkgutil.iter_modules([os.path.dirname(__file__)]))
 #: The versions that a file beside this one is about: ``v311.py`` and so on.

@@ -5,9 +5,10 @@ Lists of these flow out of `decode`, through the evaluator, into `assemble`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dis import Positions
 from typing import Any
+
+from symshapes import dataclass
 
 __all__ = ["BytecodeError", "Handler", "Instruction", "Positions"]
 

@@ -6,7 +6,6 @@ In: the inputs that were looked at, and what the frame changed. Out: guards that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from capture.variables.mappings import Dict, VarKey
 from capture.variables.modules import Module
 from capture.variables.objects import Object
 from capture.variables.tensors import Tensor
+from symshapes import dataclass
 
 from .builder import Inputs
 from .guards import GuardTable

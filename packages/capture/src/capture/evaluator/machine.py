@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from capture.history import History
+from symshapes import dataclass
 
 from .builder import Inputs, VariableBuilder
 from .calls import FunctionCalls

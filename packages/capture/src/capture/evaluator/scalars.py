@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from capture.sources import Source
 from capture.trace_rules import is_recorded_builtin
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
-from symshapes import is_unbacked, print_expr
+from symshapes import dataclass, is_unbacked, print_expr
 
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})

@@ -7,7 +7,7 @@ In: functions of the program, evaluated into the one graph. Out: their calls tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ from symshapes import (
     Scan,
     connected,
     contiguous_strides,
+    dataclass,
 )
 
 from .globals import ProgramGlobals

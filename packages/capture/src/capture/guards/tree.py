@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from capture._native import address
 from capture.bytecode.assemble import const_key
 from capture.guards.kinds import Guard, GuardKind
 from capture.sources import Builtin, Const, Global, Namespace, Source
+from symshapes import dataclass
 
 # Cheap and telling facts first: they spare the others, and make it safe to look further.
 _ORDER = {

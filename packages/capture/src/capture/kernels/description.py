@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 import types
-from dataclasses import dataclass
 from typing import Any
 
 from capture.errors import Unsupported
 from capture.labels import place_of
+from symshapes import dataclass
 
 _AUTOTUNER = "triton.runtime.autotuner.Autotuner"
 _HEURISTICS = "triton.runtime.autotuner.Heuristics"

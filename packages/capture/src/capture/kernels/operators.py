@@ -13,12 +13,11 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
-from symshapes import register_fake, register_launches
+from symshapes import dataclass, register_fake, register_launches
 
 from .description import Kernel
 

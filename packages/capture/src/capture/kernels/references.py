@@ -10,10 +10,10 @@ import inspect
 import textwrap
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from capture.errors import Unsupported
+from symshapes import dataclass
 
 from .description import is_jit_function
 

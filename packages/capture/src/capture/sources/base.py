@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from capture._native import Place
 from capture.bytecode.instruction import Instruction
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

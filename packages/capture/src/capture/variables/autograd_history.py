@@ -6,13 +6,13 @@ In: fakes, as calls are recorded. Out: their leaves, and whether gradients can s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge
 
 from capture._torch import saved_tensor_hooks
+from symshapes import dataclass
 
 #: What stands in a capture's graph for history that is not in it: of inputs that were computed before, and of control flow.
 _OUTSIDE = frozenset({"_ComputedBackward"})

@@ -18,13 +18,13 @@ import itertools
 import operator
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from capture._native import address, function_code
 from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import module_of
+from symshapes import dataclass
 
 from .base import Args, Interpreter, Kwargs, Variable
 

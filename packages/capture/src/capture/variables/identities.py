@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import dataclass
 
 from capture.errors import Unsupported
+from symshapes import dataclass
 
 from .base import Interpreter, Variable
 from .constants import Constant

@@ -6,11 +6,11 @@ In: the leaves of a backward. Out: their hooks, and the order in which autograd 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
 from capture.errors import Unsupported
+from symshapes import dataclass
 
 from .base import Interpreter, Variable
 from .building import part

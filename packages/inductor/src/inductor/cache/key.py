@@ -12,7 +12,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
 from inductor.ir.text import declaration
 from inductor.options import Options
-from symshapes import SYMBOLIC, Ambient, expr_text
+from symshapes import SYMBOLIC, Ambient, dataclass, expr_text
 
 NUMBERS = (*SYMBOLIC, int, float)
 

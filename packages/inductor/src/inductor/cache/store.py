@@ -15,13 +15,13 @@ import shutil
 import stat
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from inductor.cache.place import FORMAT, GONE, default_bound, discard, is_own, own_folder, place_of, unique
 from inductor.cache.scratch import stale
+from symshapes import dataclass
 
 MANIFEST = "manifest.json"
 _LOCK_SECONDS = 120.0

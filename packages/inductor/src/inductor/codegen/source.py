@@ -6,13 +6,12 @@ Flows in: the lines of `call` and what they refer to. Flows out: `WrapperSource`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from inductor.codegen.guards import without_head
-from symshapes import StraightLine
+from symshapes import StraightLine, dataclass
 
 
 @dataclass(frozen=True)

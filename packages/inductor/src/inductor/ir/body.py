@@ -8,7 +8,6 @@ a body again would repeat all of its symbolic index arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -36,6 +35,7 @@ from inductor.ir.operations import (
 from inductor.ir.text import print_body
 from inductor.ops import INDEX_RULES, compute_dtype, install
 from inductor.primitives import PRIMITIVES, REDUCTIONS, SCANS
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

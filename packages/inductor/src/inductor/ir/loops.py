@@ -7,7 +7,6 @@ expressions are taken apart once into linear forms, since general simplification
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import sympy
@@ -16,7 +15,7 @@ from inductor.ir.body import Body
 from inductor.ir.digits import split
 from inductor.ir.indexing import same
 from inductor.ir.operations import Expr, Symbol
-from symshapes import FloorDiv, Mod
+from symshapes import FloorDiv, Mod, dataclass
 
 
 @cache

@@ -8,13 +8,15 @@ sizes, in elements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import ClassVar, Literal, Self, TypeAlias
 
 import torch
 from sympy import Expr as Expr
 from sympy import Symbol as Symbol
+
+from symshapes import dataclass
 
 Number: TypeAlias = float | int | bool
 StoreMode: TypeAlias = Literal["add", "mul", "max", "min"] | None

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 import sympy
@@ -29,7 +29,7 @@ from torch import fx
 from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 from inductor.ir.text import declaration, declared, dtype_name
-from symshapes import SYMBOLIC, expr_of, expr_text
+from symshapes import SYMBOLIC, dataclass, expr_of, expr_text
 
 
 @dataclass(frozen=True)

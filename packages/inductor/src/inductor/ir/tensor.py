@@ -6,7 +6,7 @@ Flows in: lowerings. Flows out: loads inside bodies being recorded, and buffers 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import torch
 from torch import fx
@@ -17,6 +17,7 @@ from inductor.ir.program import Buffer
 from inductor.ir.scalar import Scalar, element_of
 from inductor.ir.views import Layout, View
 from inductor.ops import ops
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

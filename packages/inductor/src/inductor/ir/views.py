@@ -6,7 +6,6 @@ Flows in: view lowerings. Flows out: `TensorValue.views`, folded into a `Layout`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -15,6 +14,7 @@ import sympy
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, groups, linear_index, reshape_index, same, times
 from inductor.ir.operations import Expr
 from inductor.ops import ops
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ and what reads them as real numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -24,6 +23,7 @@ from inductor.lowerings.registry import LOWERINGS, broadcast, overloads
 from inductor.lowerings.views import selected
 from inductor.ops import ops
 from inductor.traits import TraitsOf
+from symshapes import dataclass
 
 aten = torch.ops.aten
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -19,6 +19,7 @@ from inductor.ir.tensor import TensorValue
 from inductor.lowerings.indexing import like_node
 from inductor.lowerings.registry import lowering, realize_if_costly
 from inductor.lowerings.windows import channels_last
+from symshapes import dataclass
 
 Tap = tuple[Expr, Scalar | None]
 """A place along a dimension, and its weight; None: 1."""

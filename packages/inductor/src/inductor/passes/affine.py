@@ -8,7 +8,7 @@ them. Results are those of eager but for rounding: weights are computed in float
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from inductor.host import HOST
 from inductor.passes.freezing import Constants, eagerly
 from inductor.passes.graphs import same_tensor_metadata
 from inductor.passes.patterns import argument_of
-from symshapes import result_dtype
+from symshapes import dataclass, result_dtype
 
 aten = torch.ops.aten
 

@@ -6,13 +6,13 @@ Flows in: an operation about to be recorded. Flows out: what to record in its pl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from inductor.ir.operations import Elementwise, Expr, Op, Ref
 from inductor.ir.recording import LoopRecorder
 from inductor.passes.patterns import BodyMatch, Of, match_op
 from inductor.primitives import PRIMITIVES
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ program's own, or the rule does not cover it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import fx
 
 from inductor.passes.graphs import remove_unread
 from inductor.passes.patterns import argument_of
-from symshapes import SYMBOLIC, expr_of
+from symshapes import SYMBOLIC, dataclass, expr_of
 
 aten = torch.ops.aten
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
 from inductor.passes.patterns import Call, GraphMatch, computes, is_static, match_call
-from symshapes import facts_if_operator, facts_of, same_size, same_sizes
+from symshapes import dataclass, facts_if_operator, facts_of, same_size, same_sizes
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch import fx
 
 from inductor.passes.patterns import argument_of, is_static
 from inductor.traits import TraitsOf
-from symshapes import facts_if_operator, inverse_permutation, is_dense, memory_order
+from symshapes import dataclass, facts_if_operator, inverse_permutation, is_dense, memory_order
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch import fx
 
 from inductor.ir.operations import Op, Ref
 from inductor.ir.recording import LoopRecorder
-from symshapes import SYMBOLIC, facts_if_operator
+from symshapes import SYMBOLIC, dataclass, facts_if_operator
 
 
 @dataclass(frozen=True)

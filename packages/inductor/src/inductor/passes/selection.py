@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 from inductor.passes.bodies import BodyPass
 from inductor.passes.body_rows import BODY_PASSES
 from inductor.passes.graph_rows import GRAPH_PASSES
 from inductor.passes.graphs import GraphPass
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

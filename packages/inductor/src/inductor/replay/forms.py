@@ -6,7 +6,6 @@ Flows in: keys of calls. Flows out: the `Form` of each, as long as there is room
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from inductor.replay.places import Reader
 from inductor.replay.results import Results
 from inductor.replay.twins import Filler
+from symshapes import dataclass
 
 MOST_FORMS = 8
 """Of one graph: so many different sizes have a recording each."""

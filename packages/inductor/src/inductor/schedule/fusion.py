@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -22,6 +21,7 @@ from inductor.schedule.merge import merge
 from inductor.schedule.nodes import ExternNode, Graph, Group, Node, fresh_symbols
 from inductor.schedule.space import Alignment, Dim, Index, Linear, align, estimate
 from inductor.traits import DeviceTraits, TraitsOf
+from symshapes import dataclass
 
 _NEIGHBOURS = 6
 """Readers of one buffer before and after a node that are tried for horizontal fusion."""

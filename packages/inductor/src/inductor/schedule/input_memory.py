@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -17,6 +16,7 @@ from inductor.ir.program import ExternOp, LoopOp, Operation, Program, StridedVie
 from inductor.schedule.lives import adoptable, allocated, key_of, may_alias, overwrites
 from inductor.schedule.moments import Moments
 from inductor.schedule.nodes import mutated, views
+from symshapes import dataclass
 
 How = Literal["inplace", "adopted", "dead"]
 

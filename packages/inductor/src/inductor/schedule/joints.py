@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 import torch
@@ -17,6 +17,7 @@ from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Load, Store, Symbol
 from inductor.schedule.kernels import KernelCallSite, size_symbols
 from inductor.schedule.space import Index, index_of
+from symshapes import dataclass
 
 MOST_PARTS = 256
 """Of a launch."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import sympy
@@ -20,7 +20,7 @@ from inductor.ir.body import Body
 from inductor.ir.operations import Expr, IndexExpr, Load, Op, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Program
 from inductor.schedule.merge import without_dead
-from symshapes import IntFunction
+from symshapes import IntFunction, dataclass
 
 _NAME_LENGTH = 60
 

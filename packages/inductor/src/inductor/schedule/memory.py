@@ -7,7 +7,7 @@ for the kernels (in-place arguments).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from inductor.ir.program import ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.options import Options
@@ -27,6 +27,7 @@ from inductor.schedule.lives import (
 from inductor.schedule.moments import Moments
 from inductor.schedule.nodes import mutated, views
 from inductor.schedule.space import estimate
+from symshapes import dataclass
 
 
 @dataclass

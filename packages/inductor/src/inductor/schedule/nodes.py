@@ -8,7 +8,7 @@ merged once, when fusion is done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, lru_cache
 from itertools import count
 from typing import Any
@@ -34,7 +34,7 @@ from inductor.ir.operations import (
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
-from symshapes import SYMBOLIC, facts_if_operator, require
+from symshapes import SYMBOLIC, dataclass, facts_if_operator, require
 
 
 @dataclass

@@ -6,7 +6,6 @@ Flows in: `Program` and `Options`. Flows out: `Schedule`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, count
 
 import sympy
@@ -29,6 +28,7 @@ from inductor.schedule.order import order
 from inductor.schedule.space import estimate, number
 from inductor.schedule.split_reductions import split_reductions
 from inductor.traits import TraitsOf
+from symshapes import dataclass
 
 Supports = Callable[[Kernel], bool]
 

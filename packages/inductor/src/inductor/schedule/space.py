@@ -8,14 +8,13 @@ spaces. Plain dictionaries of coefficients stand in for sympy here, since fusion
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import sympy
 
 from inductor.ir.operations import Expr, Symbol
-from symshapes import simplify_with_ranges
+from symshapes import dataclass, simplify_with_ranges
 
 Number = Any
 """A size or coefficient: a Python int where it is known."""

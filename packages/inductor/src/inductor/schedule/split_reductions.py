@@ -7,7 +7,7 @@ of these. It comes before fusion, which joins the first steps of reductions that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 import torch
@@ -24,7 +24,7 @@ from inductor.schedule.space import estimate, number
 from inductor.schedule.traffic import contiguous_traffic
 from inductor.schedule.variances import Variance, variances
 from inductor.traits import TraitsOf
-from symshapes import simplify_with_ranges
+from symshapes import dataclass, simplify_with_ranges
 
 ROWS_ENOUGH = 512
 """With this many rows each can have a processor."""

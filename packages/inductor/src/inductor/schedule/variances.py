@@ -8,7 +8,6 @@ cancels is then no more than the part's own spread.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 
 import sympy
 
@@ -16,6 +15,7 @@ from inductor.ir.body import Body
 from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Operation
 from inductor.levels import only, split
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from inductor.triton.tiles import Tile
+from symshapes import dataclass
 
 INT32_LIMIT = 2**31 - 1
 MULTIPLE = 16

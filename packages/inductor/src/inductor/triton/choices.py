@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 from inductor.device import Kernel
@@ -16,6 +15,7 @@ from inductor.triton.blocks import Blocks, programs
 from inductor.triton.extent import extent_of
 from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks, nature_of
 from inductor.triton.scans import sharing, words_of
+from symshapes import dataclass
 
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
+
+from symshapes import dataclass
 
 TRITON_DTYPES: dict[torch.dtype, str] = {
     torch.bool: "tl.int1",

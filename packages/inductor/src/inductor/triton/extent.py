@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -17,7 +16,7 @@ import torch
 from inductor.device import Kernel
 from inductor.ir.indexing import product
 from inductor.ir.operations import Expr, IndexExpr, Indirect, Load, Op, Store, Symbol
-from symshapes import FloorDiv, Mod, build_python, print_expr
+from symshapes import FloorDiv, Mod, build_python, dataclass, print_expr
 
 Measure = Callable[..., tuple[tuple[int, ...], int, int | None]]
 """Of a kernel's numbers, in order: outer sizes, inner points, largest position if that can be told."""

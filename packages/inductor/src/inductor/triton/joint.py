@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any
 
@@ -21,6 +21,7 @@ from inductor.triton.blocks import INT32_LIMIT, MULTIPLE, Blocks, next_power_of_
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.extent import extent_of
 from inductor.triton.kernel import KernelPrinter, blocks_for, nature_of
+from symshapes import dataclass
 
 ALIGNED = "ALIGNED"
 """The parameter that says whether all addresses are multiples of `MULTIPLE`."""

@@ -13,7 +13,6 @@ exponentials: M. Milakov, N. Gimelshein, "Online normalizer calculation for soft
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -21,6 +20,7 @@ import torch
 from inductor.ir.body import Body
 from inductor.ir.operations import Constant, Elementwise, Expr, Op, Ref, Scan, Store
 from inductor.levels import Levels
+from symshapes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ whatever the kernel does with them follows, on the block.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import sympy
@@ -22,6 +21,7 @@ from inductor.schedule.space import index_of
 from inductor.triton.blocks import Blocks
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.kernel import KernelPrinter
+from symshapes import dataclass
 
 HALVES = (torch.float16, torch.bfloat16)
 Kind = Literal["half", "tf32", "ieee"]

@@ -7,7 +7,7 @@ what the blocks before it ended with, or of a program's part of a row that other
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -17,6 +17,7 @@ from inductor.ir.operations import Reduce, Scan
 from inductor.levels import split
 from inductor.triton.blocks import Blocks
 from inductor.triton.expressions import TRITON_DTYPES, greatest, least
+from symshapes import dataclass
 
 NARROWEST = 4
 """Bytes of the smallest numbers that there are running results of."""

@@ -5,11 +5,10 @@ Flows in: a `Kernel`. Flows out: `Tile`, or None for blocks of the flat outer sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from inductor.device import Kernel
 from inductor.ir.operations import Symbol
 from inductor.schedule.traffic import contiguous_traffic
+from symshapes import dataclass
 
 WORTH = 8
 """A variable with at least one part in so many of the traffic has an axis of its own."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import product
 from math import ceil, floor, inf, isinf, sqrt, trunc
 from typing import Any
@@ -18,6 +17,7 @@ from sympy import Expr, Symbol
 
 from symshapes.expr.floats import FLOAT_FUNCTIONS
 from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.records import dataclass
 
 Number = int | float
 

@@ -6,7 +6,6 @@ In: an `OpOverload`. Out: its `OperatorFacts`, derived once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 
 from symshapes import _torch
 from symshapes.facts.data_errors import data_errors
+from symshapes.records import dataclass
 
 ELEMENTWISE = torch.Tag.pointwise
 """The tag by which an operator says, where it is defined, that `OperatorFacts.elementwise` holds of it."""

@@ -7,7 +7,6 @@ operators that take any number of steps (recurrence.py), else by the steps met, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from symshapes import _torch
 from symshapes.cells import CELLS
 from symshapes.fake import products
 from symshapes.fake.uncounted import dropout
+from symshapes.records import dataclass
 from symshapes.recurrence import recurrence, recurrence_backward, recurrent_layers
 from symshapes.rules.layout import sure
 from symshapes.rules.registry import DataDependentError

@@ -12,7 +12,6 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -29,7 +28,7 @@ from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
 from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule
-from symshapes import print_expr, require
+from symshapes import dataclass, print_expr, require
 
 _ALIGNMENT = 64
 """Bytes, of weights in a package."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from symshapes import dataclass
 
 
 class Inexpressible(NotImplementedError):

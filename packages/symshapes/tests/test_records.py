@@ -1,0 +1,161 @@
+"""`symshapes.dataclass` against the standard library's: the same class by both."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+
+import symshapes
+
+WAYS = [
+    {},
+    {"frozen": True},
+    {"slots": True},
+    {"frozen": True, "slots": True},
+    {"eq": False},
+    {"frozen": True, "eq": False},
+]
+made_at: list[int] = []
+
+
+def fresh() -> list[int]:
+    made_at.append(1)
+    return [len(made_at)]
+
+
+def classes(dataclass: Callable[..., Any], **how: Any) -> tuple[type, type]:
+    @dataclass(**how)
+    class Base:
+        """Words."""
+
+        kind: ClassVar[str] = "base"
+        a: int
+        b: Any = (1, 2)
+
+    @dataclass(**how)
+    class Derived(Base):
+        c: list[int] = field(default_factory=fresh, compare=False)
+        d: int = field(default=3, init=False, repr=False)
+        e: str = field(default="e", kw_only=True, hash=False)
+
+        def __post_init__(self) -> None:
+            seen.append(type(self).__name__)
+
+    return Base, Derived
+
+
+seen: list[str] = []
+
+
+def outcome(do: Callable[[], Any]) -> Any:
+    try:
+        return do()
+    except (TypeError, ValueError, AttributeError) as error:
+        return type(error), str(error).partition("\n")[0]
+
+
+def behaviour(dataclass: Callable[..., Any], how: dict[str, Any]) -> list[Any]:
+    made_at.clear(), seen.clear()
+    base, derived = classes(dataclass, **how)
+    x, y = base(1), base(1, b=(1, 2))
+    u, v = derived(1, e="f"), derived(1, (1, 2), [7], e="g")
+    told: list[Any] = [
+        repr(x), repr(u), repr(v), x == y, u == v, x == u, x != derived(1), base.__doc__, derived.__match_args__,
+        str(inspect.signature(base)), [each.name for each in fields(derived)], seen, u.c, v.c, u.d,
+        outcome(base), outcome(lambda: base(1, 2, 3)), outcome(lambda: derived(1, e=2, f=1)), outcome(lambda: derived(1, (), [], "e")),
+        outcome(lambda: replace(u, a=2).a), outcome(lambda: replace(u, d=2)), outcome(lambda: setattr(x, "a", 5)),
+        outcome(lambda: delattr(x, "a")), outcome(lambda: setattr(u, "c", [5])), outcome(lambda: dataclasses.asdict(v)),
+    ]  # fmt: skip
+    z = base(float("nan"))
+    told += [
+        z == z,
+        hash(base(2)) == hash(base(2)) if how.get("frozen") or how.get("eq") is False else outcome(lambda: hash(x)),
+    ]
+    told += [hash(base(2)) == hash((2, (1, 2)))] if how.get("frozen") and how.get("eq") is not False else []
+    again = copy.deepcopy(v), copy.copy(v)
+    told += [(type(each) is derived, each.a, each.b, each.c, each.d, each.e) for each in again]
+    return told
+
+
+@pytest.mark.parametrize("how", WAYS, ids=str)
+def test_behaves_as_the_standard_one(how: dict[str, Any]) -> None:
+    assert behaviour(symshapes.dataclass, how) == behaviour(dataclasses.dataclass, how)
+
+
+@symshapes.dataclass(frozen=True, slots=True)
+class Pickled:
+    """For pickles, which name a class by its module."""
+
+    a: int
+    b: tuple[int, ...] = ()
+
+
+def test_pickles() -> None:
+    assert pickle.loads(pickle.dumps(Pickled(1, (2,)))) == Pickled(1, (2,))
+
+
+def test_keeps_what_the_class_defines() -> None:
+    @symshapes.dataclass(frozen=True)
+    class Own:
+        a: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    assert (repr(Own(1)), hash(Own(1)), Own(1) == 3) == ("own", 7, True)
+
+
+def test_a_class_that_holds_itself_is_printed() -> None:
+    @symshapes.dataclass
+    class Node:
+        next: Any = None
+
+    node = Node()
+    node.next = node
+    assert repr(node).endswith("Node(next=...)")
+
+
+def test_bare_decorator_and_subclass_that_is_not_frozen() -> None:
+    @symshapes.dataclass(frozen=True)
+    class Frozen:
+        a: int
+
+    class Open(Frozen):
+        pass
+
+    x = Open(1)
+    x.other = 2  # type: ignore[attr-defined]
+    del x.other  # type: ignore[attr-defined]
+    with pytest.raises(FrozenInstanceError):
+        x.a = 3  # type: ignore[misc]
+    assert not hasattr(x, "other")
+
+
+def test_compiles_nothing_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def hear(event: str, args: Any) -> None:
+        if on and event == "compile" and "__init__" in str(args[0]):
+            compiled.append(str(args[0]))
+
+    sys.addaudithook(hear)
+    on = True
+    base, _ = classes(symshapes.dataclass, frozen=True)
+    assert not compiled
+    base(1), base(2)
+    on = False
+    assert len(compiled) == 1
