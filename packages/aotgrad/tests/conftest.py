@@ -58,6 +58,28 @@ class Writing:
         return results
 
 
+class Kept:
+    """A compiler whose graph can be run once more by what was noted of the program, as text."""
+
+    def __init__(self, compiler: Any) -> None:
+        self.compiler = compiler
+        self.graphs: list[Any] = []
+        self.plans: list[aotgrad.Plan] = []
+
+    def __call__(self, module: fx.GraphModule, inputs: list[Any]) -> Any:
+        self.graphs.append(self.compiler(module, inputs))
+        return self.graphs[-1]
+
+    def again(self, program: Callable[..., Any], inputs: list[Any]) -> Any:
+        """The program without compiling it; None where it is differentiated, or holds tensors, or returns no flat tuple."""
+        if len(self.plans) != 1 or len(self.graphs) != 1 or isinstance(program, torch.nn.Module):
+            return None
+        (plan,), (graph,) = self.plans, self.graphs
+        if not plan.signature.returns_tuple:
+            return None
+        return aotgrad.run_planned(aotgrad.plan_of(aotgrad.plan_text(plan)), program, inputs, graph)
+
+
 def agrees(node: fx.Node, result: Any, value: Any) -> None:
     """The fake value of a node tells the truth about its real value."""
     if isinstance(value, (tuple, list)):
@@ -122,7 +144,12 @@ def check_with(
         if nonleaf:
             eager_in, our_in = ([t * 1 if _wants(t) else t for t in side] for side in (eager_leaves, our_leaves))
         if compiled is None:
-            compiled = aotgrad.compile(program, our_in, inference_compiler=compiler, partitioner=partitioner)
+            kept = Kept(compiler)
+            compiled = first = aotgrad.compile(
+                program, our_in, inference_compiler=kept, partitioner=partitioner, planned=kept.plans.append
+            )
+        elif (again := kept.again(program, our_in)) is not None:
+            compiled = again
         torch.manual_seed(seed + call)
         expected = program(*eager_in)
         state = torch.get_rng_state()
@@ -145,7 +172,7 @@ def check_with(
                 assert (one.grad is None) == (other.grad is None)
                 if other.grad is not None:
                     same(one.grad, other.grad, tolerance, strides=False)
-    return compiled
+    return first
 
 
 def _wants(t: Any) -> bool:

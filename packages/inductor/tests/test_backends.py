@@ -22,7 +22,8 @@ from inductor import (
     traits_of,
 )
 from inductor import backends as backends_module
-from inductor.cache.key import Surroundings, package_hash
+from inductor.cache.key import Surroundings
+from inductor.cache.sources import package_hash
 from symshapes import ambient
 
 NOWHERE = torch.device("meta")  # a device type for which nothing of ours is installed

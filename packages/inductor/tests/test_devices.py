@@ -14,8 +14,8 @@ from inductor_tracing import trace
 
 import inductor
 from inductor import CompiledGraph, DeviceTraits, Options, ReferenceBackend, compile_graph, lower, schedule
-from inductor.codegen import generate
 from inductor.codegen.guards import DeviceGuards, without_head
+from inductor.codegen.wrapper import generate
 from symshapes import FakeMode
 
 TYPES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "xla", "ipu", "privateuseone")

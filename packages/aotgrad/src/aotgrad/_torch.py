@@ -54,6 +54,12 @@ top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 # Whether a function transform (vmap, grad ...) is in force: it would meet kernels that know nothing of it.
 in_transform = torch._C._are_functorch_transforms_active
 
+
+def modes_on() -> bool:
+    """Whether Python code hears of torch's calls: a `TorchFunctionMode` or `TorchDispatchMode` (the public queries are of one kind)."""
+    return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())
+
+
 # Whether a tensor is one of such a transform's.
 is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 

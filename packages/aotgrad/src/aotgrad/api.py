@@ -10,18 +10,19 @@ import torch
 from torch import fx
 
 from aotgrad import _torch
-from aotgrad.alias import Signature
 from aotgrad.attention import Attention, fused_attentions
 from aotgrad.autograd_function import Backwards
 from aotgrad.double_backward import double_backward
 from aotgrad.errors import Unsupported
 from aotgrad.frozen import asks_for_held, constants_of, frozen, renewing
+from aotgrad.inference import Plan, Taken, inference_runner
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
 from aotgrad.partition import Partition, Partitioner, narrow, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
-from aotgrad.runtime import Taken, inference_runner, training_runner
+from aotgrad.runtime import training_runner
+from aotgrad.views import view_results
 from aotgrad.writes import ask_for_shared, offer_writes, written_by
 from symshapes import phase
 
@@ -43,6 +44,7 @@ def compile(
     rewrite: Callable[[fx.Graph], object] | None = None,
     freeze: bool = False,
     attention: Callable[[Attention], bool] | None = None,
+    planned: Callable[[Plan], None] | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph module (or any function of tensors) for inputs like `inputs`.
 
@@ -61,6 +63,8 @@ def compile(
         attention: asked about each attention that a captured graph writes out (a product, a softmax, a product) and that torch's
             one-kernel attention could compute: whether it shall. By default it never does. Weights that are dropped are others
             than the program's.
+        planned: told, if nothing is differentiated or frozen, what `run_planned` has to know to make the same function of the same
+            program and compiled graph without tracing it; see `described`.
 
     Returns:
         A function of the same positional inputs with the program's results: aliases, writes to inputs, strides and
@@ -104,21 +108,24 @@ def compile(
             _rewrite(traced.graph, rewrite)
             module = traced.module
             writes = offer_writes(module, traced.signature, kept)
-            taken = _taken(graph_module, inputs, held, traced.signature, kept)
+            asked = kept is None or asks_for_held(traced.signature, kept, len(inputs))
+            taken = Taken.of(graph_module, inputs, held if asked else (), traced.signature)
             if kept is None and len(taken.tensors) > 1:
                 ask_for_shared(module, taken.written)
             compiled = inference_compiler(module, _example_inputs(module))
-            return inference_runner(
-                compiled,
-                module,
+            plan = Plan(
                 traced.signature,
-                taken,
-                kept=kept,
-                written=written_by(compiled, writes),
+                kept,
+                offered=frozenset(writes),
+                views=view_results(module),
+                apart="apart" in module.graph.output_node().meta,
                 guard_grad=torch.is_grad_enabled() and bool(traced.signature.grad_inputs),
                 guard_autocast=autocast,
                 enable_grad=not enabled,
             )
+            if planned is not None and kept is None:
+                planned(plan)
+            return inference_runner(compiled, plan, taken)
 
         constants = constants_of(traced, held) if freeze else ()
         if not constants:
@@ -127,7 +134,7 @@ def compile(
         unread = [at for at in constants if not places[at].users]
         return renewing(held, constants, unread, lambda places: infer(*frozen(traced, held, places)))
     _rewrite(traced.graph, rewrite)
-    taken = _taken(graph_module, inputs, held, traced.signature)
+    taken = Taken.of(graph_module, inputs, held, traced.signature)
     with phase("partition"):
         module, parts = _parts(traced, partitioner or partition_default)
         output = module.graph.output_node()
@@ -186,27 +193,6 @@ def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule,
             )
     partition = partitioner(joint)
     return partition.forward, [(joint, partition)]
-
-
-def _taken(
-    program: Callable[..., Any],
-    inputs: Sequence[Any],
-    held: tuple[torch.Tensor, ...],
-    signature: Signature,
-    kept: tuple[int, ...] | None = None,
-) -> Taken:
-    if kept is not None and not asks_for_held(signature, kept, len(inputs)):
-        held = ()
-    tensors = [i for i, value in enumerate((*inputs, *held)) if isinstance(value, torch.Tensor)]
-    symbolic = (torch.Tensor, torch.SymInt, torch.SymFloat)
-    return Taken(
-        program,
-        len(inputs),
-        {position: value for position, value in enumerate(inputs) if not isinstance(value, symbolic)},
-        held,
-        tuple(tensors),
-        tuple(sorted({mutation.input for mutation in signature.mutations})),
-    )
 
 
 def _held(program: Any) -> tuple[torch.Tensor, ...]:

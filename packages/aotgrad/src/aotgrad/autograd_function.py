@@ -12,11 +12,12 @@ from typing import Any
 import torch
 
 from aotgrad import _torch
-from aotgrad.alias import Signature
 from aotgrad.double_backward import DoubleBackward, links
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition, Saved
+from aotgrad.signature import Signature
 from aotgrad.source import Source, built, tuple_of
+from aotgrad.switched_off import without_autocast
 from symshapes import dataclass, hint_of
 
 Boxed = Callable[[list[Any]], Sequence[Any] | None]
@@ -112,13 +113,6 @@ def run_forward(source: Source, compiled: Boxed, partition: Partition, count: in
     for i in tensors:
         with source.block(f"if results[{i}]._is_view():"):
             source.line(f"results[{i}] = results[{i}].detach()")
-
-
-def without_autocast(source: Source, guard: bool) -> list[str]:
-    """The head of a block, if any: the casts are in the graph, and compiled code must not cast again."""
-    if guard:
-        source.names["without_autocast"] = _torch.DisableAutocast
-    return ["with without_autocast():"] if guard else []
 
 
 def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bool) -> None:

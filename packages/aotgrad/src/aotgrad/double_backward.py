@@ -14,11 +14,11 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from aotgrad.alias import Computed
 from aotgrad.cleanup import stays
 from aotgrad.interpret import QuietInterpreter, attached_tensors, swapped
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
+from aotgrad.signature import Computed
 from symshapes import dataclass, facts_of
 
 

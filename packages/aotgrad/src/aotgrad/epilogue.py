@@ -6,16 +6,18 @@ In: the `Signature`. Out: lines of the generated function, in the order that aut
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
-from aotgrad.alias import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Shape, Signature
-from aotgrad.joint import Cut
+from aotgrad.signature import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Shape, Signature
 from aotgrad.source import Source
 from aotgrad.views import ViewStep
+
+if TYPE_CHECKING:
+    from aotgrad.joint import Cut
 
 
 class Epilogue:

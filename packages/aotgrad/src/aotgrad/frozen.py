@@ -19,8 +19,8 @@ from torch import fx
 from torch.autograd.graph import increment_version
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from aotgrad.alias import Alias, InputItself, Signature
 from aotgrad.joint import InferenceGraph
+from aotgrad.signature import Alias, InputItself, Signature
 
 OFTEN = 2
 """After so many changes a tensor is no constant any more."""

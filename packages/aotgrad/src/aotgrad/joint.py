@@ -18,7 +18,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
-from aotgrad.alias import Alias, Computed, History, InputItself, Signature, sign
+from aotgrad.alias import History, sign
 from aotgrad.chains import Chains, Edge, chains
 from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.decompositions import core_decompositions
@@ -27,6 +27,7 @@ from aotgrad.formulas import operator_of
 from aotgrad.interpret import Shortcut, TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
+from aotgrad.signature import Alias, Computed, InputItself, Signature
 from aotgrad.trace import Tracer
 from symshapes import (
     FakeMode,

@@ -6,167 +6,20 @@ effects and its place in autograd.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
-from torch import fx
 
 from aotgrad import _torch
-from aotgrad.alias import Alias, Signature
-from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward, without_autocast
+from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward
 from aotgrad.double_backward import DoubleBackward
-from aotgrad.epilogue import Epilogue, write_versions
+from aotgrad.epilogue import Epilogue
+from aotgrad.inference import Taken
 from aotgrad.joint import JointGraph
-from aotgrad.source import Source, built, offers, tuple_of
-from aotgrad.views import view_results
-from aotgrad.writes import tells_shared
-from symshapes import dataclass
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a call is looked at for before it goes to compiled code.
-
-    `program`: what was compiled, as a function of its first `count` inputs; it runs where compiled code does not know
-    what to do. `constants`: inputs that are built in, by position. `held`: tensors that are inputs after those given.
-    `tensors`: the inputs that are tensors, and of these `written` those that are written to.
-    """
-
-    program: Callable[..., Any]
-    count: int
-    constants: Mapping[int, Any]
-    held: tuple[torch.Tensor, ...]
-    tensors: tuple[int, ...]
-    written: tuple[int, ...]
-
-    def write(self, source: Source) -> None:
-        """The beginning of a function of `args`; `write_overlap` comes next."""
-        source.names["program"] = self.program
-        for position, value in self.constants.items():
-            kind, given = source.name(type(value), "type"), f"args[{position}]"
-            known = source.name(value, "value")
-            # Floats are told apart by all their bits but NaN's: 0.0 is not -0.0, NaN is itself.
-            differs = f"{given}.hex() != {value.hex()!r}" if type(value) is float else f"{given} != {known}"
-            with source.block(f"if type({given}) is not {kind} or {differs}:"):
-                source.line("return program(*args)")
-        if self.held:
-            source.names["held"] = self.held
-            source.line("args = (*args, *held)")
-
-    def write_overlap(self, source: Source) -> None:
-        """What runs the program where one that is written to shares its memory. Tensors have some: no transform is in force."""
-        if self.written and len(self.tensors) > 1:
-            source.names["overlap"] = _overlap
-            storages = ", ".join(f"args[{i}].untyped_storage().data_ptr()" for i in self.tensors)
-            source.line(f"storages = ({storages})")
-            written = tuple(self.tensors.index(i) for i in self.written)
-            with source.block(f"if len({{*storages}}) < {len(self.tensors)} and overlap(storages, {written}):"):
-                source.line(f"return {self.eagerly}")
-
-    def write_refused(self, source: Source, signature: Signature, written: frozenset[int]) -> None:
-        """What runs the program where eager refuses a write that compiled code would do: outside of inference mode to a tensor that
-        was made in it."""
-        inputs = [mutation.input for mutation in signature.mutations if mutation.result in written]
-        if inputs:
-            source.names |= {
-                "is_inference": torch.Tensor.is_inference,
-                "in_inference_mode": torch.is_inference_mode_enabled,
-            }
-            given = tuple_of([f"args[{i}]" for i in inputs])
-            with source.block(f"if not in_inference_mode() and any(map(is_inference, {given})):"):
-                source.line(f"return {self.eagerly}")
-
-    @property
-    def eagerly(self) -> str:
-        """What calls the program."""
-        return f"program(*args[:{self.count}])" if self.held else "program(*args)"
-
-
-def _overlap(storages: Sequence[int], written: Sequence[int]) -> bool:
-    """Whether one at the places `written` is there twice. Where nothing is held the address is 0."""
-    counts = Counter(storages)
-    return any(storages[place] and counts[storages[place]] > 1 for place in written)
-
-
-def inference_runner(
-    compiled: Boxed,
-    graph: fx.GraphModule,
-    signature: Signature,
-    taken: Taken,
-    *,
-    kept: tuple[int, ...] | None = None,
-    written: frozenset[int] = frozenset(),
-    guard_grad: bool,
-    guard_autocast: bool,
-    enable_grad: bool,
-) -> Any:
-    """A function of the inputs that runs `compiled`, which is `graph`, and does the rest of what the program did.
-
-    `kept`: the inputs that `compiled` takes, if not all. `written`: results that it writes to inputs itself. `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
-    was traced; its casts are in the graph, and compiled code must not cast again. `enable_grad`: grad mode is off where the
-    program is called; where the program switches it on its views of inputs are differentiable ones.
-    """
-    views = sorted(view_results(graph) - written)
-    uncounted = {m.input for m in signature.mutations if m.result in written and not m.counted}
-    given = "*args"
-    if kept is not None or uncounted:
-        given = _chosen(range(signature.input_count) if kept is None else kept, uncounted)
-    told = tells_shared(compiled, graph)
-
-    def write(source: Source) -> None:
-        with source.block("def run(*args):"):
-            taken.write(source)
-            if not told:
-                taken.write_overlap(source)
-            taken.write_refused(source, signature, written)
-            write_versions(source, signature, written)  # also of a call that fails half-way
-            with ExitStack() as around:
-                if guard_grad:
-                    around.enter_context(_without_grad(source))
-                around.enter_context(source.block(*without_autocast(source, guard_autocast)))
-                if signature.plain and not views and not offers(compiled):
-                    source.names["compiled"] = compiled
-                    source.line(f"return tuple(compiled([{given}]))")
-                    return
-                source.call("results", "compiled", compiled, given, listed=bool(views))
-            if told:
-                with source.block("if results is None:"):
-                    source.line(f"return {taken.eagerly}")
-            for position in views:  # to autograd no views, which it would refuse writes to
-                source.line(f"results[{position}] = results[{position}].detach()")
-            if signature.plain:
-                source.line("return tuple(results)" if views or source.unready else "return results")
-                return
-            with ExitStack() as around:
-                if enable_grad and any(
-                    s.grad for out in signature.outputs if isinstance(out, Alias) for s in out.steps
-                ):
-                    source.names["set_grad"] = _torch.set_grad_enabled
-                    around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
-                Epilogue(source, signature, written, told=True).write()
-
-    run = built(write, "run")
-    run.separates = True
-    return run
-
-
-def _chosen(kept: Sequence[int], uncounted: Collection[int]) -> str:
-    """The text of those of `args`; `uncounted`: whose versions are not to tell of writes."""
-    if not uncounted and list(kept) == [*range(len(kept))]:
-        return f"*args[:{len(kept)}]"
-    return ", ".join(f"args[{position}]{'.data' if position in uncounted else ''}" for position in kept)
-
-
-@contextmanager
-def _without_grad(source: Source) -> Iterator[None]:
-    """What is written inside runs with gradients switched off."""
-    source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
-    source.line("grad = is_grad_enabled()")
-    with source.within("set_grad(False)", "set_grad(grad)"):
-        yield
+from aotgrad.source import Source, built
+from aotgrad.switched_off import without_autocast, without_grad
 
 
 def training_runner(
@@ -242,7 +95,7 @@ def _several(
     source.names["random_state"] = torch.default_generator.get_state
     draws = any(isinstance(way.repeated, DoubleBackward) and way.repeated.draws for way in ways)
     source.line(f"random = {'random_state()' if draws else 'None'}")
-    with _without_grad(source), source.block(*without_autocast(source, guard_autocast)):
+    with without_grad(source), source.block(*without_autocast(source, guard_autocast)):
         run_forward(source, forward, ways[0].partition, len(joint.signature.differentiable), written)
         for result in [cut.result for cut in joint.cuts if not cut.asked]:
             source.line(f"results[{result}] = results[{result}].detach()")  # several may be one tensor

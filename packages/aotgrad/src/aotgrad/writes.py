@@ -6,13 +6,15 @@ In: a graph to be compiled and the program's `Signature`. Out: what the graph's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
-from aotgrad.alias import Signature
-from aotgrad.partition import Saved
+from aotgrad.signature import Signature
 from aotgrad.views import view_results
+
+if TYPE_CHECKING:
+    from aotgrad.partition import Saved
 
 
 def offer_writes(
@@ -58,11 +60,6 @@ def ask_for_shared(module: fx.GraphModule, apart: Sequence[int]) -> None:
     """
     if apart and not view_results(module):
         module.graph.output_node().meta["apart"] = tuple(apart)
-
-
-def tells_shared(compiled: Any, module: fx.GraphModule) -> bool:
-    """Whether a compiled graph, which was asked to, looks for shared memory itself."""
-    return "apart" in module.graph.output_node().meta and bool(getattr(compiled, "tells_shared", False))
 
 
 def written_by(compiled: Any, offered: Mapping[int, int]) -> frozenset[int]:

@@ -18,11 +18,8 @@ def openmp_runtime() -> str | None:
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return None
-    loaded = {
-        line.split()[-1]
-        for line in maps.read_text().splitlines()
-        if Path(line.split()[-1]).name.startswith(("libgomp", "libomp", "libiomp"))
-    }
+    places = {line.split()[-1] for line in maps.read_text().splitlines() if "omp" in line}
+    loaded = {place for place in places if Path(place).name.startswith(("libgomp", "libomp", "libiomp"))}
     home = str(Path(torch.__file__).parent)
     own = {path for path in loaded if path.startswith(home)}
     candidates = own or loaded

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +17,17 @@ from inductor import rates, rivals
 from inductor.artefact import CompiledGraph, Stats
 from inductor.backends import BackendOf, Devices, NoBackend
 from inductor.cache import DiskCache
-from inductor.cache.key import Surroundings, Uncacheable, graph_key
+from inductor.cache.key import Surroundings, graph_key
+from inductor.cache.sources import Uncacheable
 from inductor.cache.tensors import Unstorable
 from inductor.codegen.native import generate_native
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.codegen.wrapper import generate, input_texts
-from inductor.device import DeviceBackend, Keep, NativeBackend, PreparingBackend, ProductBackend, TuningBackend
+from inductor.device import DeviceBackend, Keep, NativeBackend, PreparingBackend, ProductBackend
 from inductor.emission import begin_products, emit, keeping
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
+from inductor.loading import SECTION, building, computing_on_the_host, stored_graph
 from inductor.lower import Left, lower, multiplying, none_left
 from inductor.lowerings import LOWERINGS
 from inductor.lowerings.alignment import leaves_misaligned
@@ -37,10 +38,8 @@ from inductor.passes import channels_last, draw_in_kernels, freeze, select
 from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
 from inductor.schedule import ExternStep, Schedule, schedule
-from inductor.stored import files_of, parts_of
+from inductor.stored import files_of
 from symshapes import ambient, fixed_ambient, phase
-
-SECTION = "graphs"
 
 
 def compile_graph(
@@ -63,25 +62,8 @@ def compile_graph(
         LookupError: if a device of the graph has no backend.
         InterpretedWarning: if filters make it an error and there are kernels that their device's backend cannot print.
     """
-    with fixed_ambient(), _computing_on_the_host():
+    with fixed_ambient(), computing_on_the_host():
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
-
-
-def prepare_backends(options: Options | None = None) -> None:
-    """Let the backend of the accelerator that the program uses already, if it does, begin with what its first kernels will need: with what
-    compiling takes, too, where no graph was ever stored, so that the first will have to be compiled."""
-    options = Options() if options is None else options
-    accelerator = torch.accelerator.current_accelerator()
-    if accelerator is None or not torch.get_device_module(accelerator).is_initialized():
-        return
-    try:
-        backend = Devices({}, options.backends).backend(accelerator)
-    except LookupError:  # told where it matters: where a graph is compiled for it
-        return
-    if isinstance(backend, PreparingBackend):
-        backend.prepare(compiling=False)
-        if not options.cache or DiskCache(SECTION, options.cache_dir).is_empty():
-            backend.prepare(compiling=True)
 
 
 def prepare_graph(
@@ -101,7 +83,7 @@ def prepare_graph(
     if options.random not in (None, "kernel", "eager"):
         raise ValueError(f"unknown random {options.random!r}; it is 'kernel', 'eager' or None")
     traits = Devices(backends or {}, options.backends).traits
-    with fixed_ambient(), _computing_on_the_host():
+    with fixed_ambient(), computing_on_the_host():
         if options.random != "eager":
             chosen = options.random == "kernel"
             draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels)
@@ -122,25 +104,6 @@ def fuses_attention(device: torch.device, dtype: torch.dtype, drops: bool, optio
     return dtype in traits.fused_attention if options.fuse_attention is None else options.fuse_attention
 
 
-def _computing_on_the_host() -> AbstractContextManager[Any]:
-    """The compiler computes with numbers of its own; where the program's tensors go by default is no matter of theirs."""
-    return nullcontext() if ambient().default_device.type == HOST.type else HOST
-
-
-def _building(options: Options, devices: Devices) -> BackendOf:
-    """The backends that build a graph's kernels."""
-    if not options.autotune or ambient().deterministic:
-        return devices.backend
-
-    def tuning(device: torch.device) -> DeviceBackend:
-        backend = devices.backend(device)
-        if not isinstance(backend, TuningBackend):
-            return backend
-        return backend.tuning(options.cache and not devices.given, options.cache_dir)
-
-    return tuning
-
-
 def _compile(
     graph_module: fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -149,7 +112,7 @@ def _compile(
 ) -> CompiledGraph:
     stats = Stats()
     devices = Devices(backends or {}, options.backends)
-    building = _building(options, devices)
+    built_by = building(options, devices)
     if options.freezing:
         with stats.phase("freeze"):
             graph_module, stats.frozen = freeze(graph_module)
@@ -161,19 +124,19 @@ def _compile(
         return _make(graph_module, example_inputs, options, devices, stats, keep=keeping(options, devices))
 
     if not options.cache or backends:
-        return CompiledGraph(make(), None, stats, building)
+        return CompiledGraph(make(), None, stats, built_by)
     cache = DiskCache(SECTION, options.cache_dir)
     try:
         with stats.phase("key"):
             key = _key(graph_module, example_inputs, options, devices)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
-        return CompiledGraph(make(), None, stats, building)
-    found = _stored(cache, key, stats, graph_module, building)
+        return CompiledGraph(make(), None, stats, built_by)
+    found = _stored(cache, key, stats, graph_module, built_by)
     if found is not None:
         return found
     with cache.lock(key):
-        found = _stored(cache, key, stats, graph_module, building)  # by a process that held the lock
+        found = _stored(cache, key, stats, graph_module, built_by)  # by a process that held the lock
         if found is not None:
             return found
         parts = make()
@@ -184,7 +147,7 @@ def _compile(
                 stats.cache = "miss"
             except (Unstorable, OSError) as why:
                 stats.cache = f"not cached: {why}"
-    return CompiledGraph(parts, folder, stats, building)
+    return CompiledGraph(parts, folder, stats, built_by)
 
 
 def _key(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices) -> str:
@@ -196,23 +159,14 @@ def _key(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: O
 
 
 def _stored(
-    cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule, building: BackendOf
+    cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule, built_by: BackendOf
 ) -> CompiledGraph | None:
-    with stats.phase("load"):
-        entry = cache.get(key)
-        if entry is None:
-            return None
-        parts = parts_of(entry.files)
-    if parts is None:
-        cache.remove(key)
-        return None
-    stats.cache = "hit"
     # The graph's own tensors, of the same content as those stored with it.
     constants: dict[str, Any] = {
         node.name: functools.reduce(getattr, str(node.target).split("."), graph_module)
         for node in graph_module.graph.find_nodes(op="get_attr")
     }
-    return CompiledGraph(parts, entry.folder, stats, building, constants)
+    return stored_graph(cache, key, stats, built_by, constants)
 
 
 def _backends(graph_module: fx.GraphModule, devices: Devices) -> Iterable[DeviceBackend]:

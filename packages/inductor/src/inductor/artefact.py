@@ -84,8 +84,20 @@ class CompiledGraph:
     """
 
     __slots__ = (
-        "_checked", "_fitter", "_namespace", "_settles", "_steady", "_where",
-        "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path", "written_results",
+        "_checked",
+        "_fitter",
+        "_namespace",
+        "_settles",
+        "_steady",
+        "_where",
+        "kernel_path",
+        "kernel_source",
+        "kernels",
+        "key",
+        "source",
+        "stats",
+        "wrapper_path",
+        "written_results",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +119,8 @@ class CompiledGraph:
         node says in `meta["writes"]` which inputs these are. In their places such inputs are returned."""
         self.wrapper_path: Path | None = folder / WRAPPER if folder else None
         self.kernel_path: Path | None = folder / parts.modules[0].file_name if folder and parts.modules else None
+        self.key: str | None = folder.name if folder else None
+        """Of its cache entry."""
         self.stats = stats
         stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
         stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops

@@ -16,7 +16,6 @@ from inductor.backends import BackendOf, class_name
 from inductor.codegen.native import FOLDER, runtime_text
 from inductor.codegen.source import WrapperSource
 from inductor.device import JoiningBackend, JointSource, Kernel, KernelSource, NativeBackend
-from inductor.handlers.reference import interpreted
 from inductor.host import HOST
 from symshapes import dataclass
 
@@ -102,5 +101,8 @@ class Parts:
             if module.joint:
                 assert isinstance(builder, JoiningBackend), "it printed them"
                 found.update(builder.build_joint(module.text, module.joint))
-        found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
+        if self.interpreted:
+            from inductor.handlers.reference import interpreted  # noqa: PLC0415  # it needs all that a program is lowered with
+
+            found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
         return found

@@ -36,9 +36,9 @@ from inductor import (
     schedule,
 )
 from inductor import backends as backends_module
-from inductor.codegen import generate
 from inductor.codegen.module import LayoutMismatch, load_call
 from inductor.codegen.source import module_text, straight_line
+from inductor.codegen.wrapper import generate
 from symshapes import build_python
 
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))

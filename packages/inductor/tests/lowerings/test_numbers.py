@@ -13,7 +13,7 @@ from torch import fx
 
 from inductor import Options, lower, schedule
 from inductor.cache.key import Surroundings, graph_key
-from inductor.codegen import generate
+from inductor.codegen.wrapper import generate
 from symshapes import DimPolicy, FakeMode, ShapeEnv, ambient
 
 aten = torch.ops.aten

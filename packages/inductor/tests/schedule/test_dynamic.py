@@ -7,7 +7,7 @@ from inductor_dynamic import check_dynamic
 from inductor_schedules import launches, run
 
 from inductor import Buffer, ExternOp, LoopOp, Program, StridedView, ops, record, schedule
-from inductor.codegen import generate
+from inductor.codegen.wrapper import generate
 from symshapes import IntFunction
 
 

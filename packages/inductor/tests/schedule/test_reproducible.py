@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import hashlib, torch
-from inductor.codegen import generate
+from inductor.codegen.wrapper import generate
 from inductor_schedules import scheduled
 
 def f(x, y):

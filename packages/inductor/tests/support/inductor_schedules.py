@@ -9,8 +9,8 @@ import torch
 from inductor_tracing import default_tolerance, read_back, trace
 
 from inductor import Options, ReferenceBackend, Schedule, lower, schedule
-from inductor.codegen import generate
 from inductor.codegen.module import LayoutFitter, load_call
+from inductor.codegen.wrapper import generate
 from inductor.traits import DeviceTraits
 
 

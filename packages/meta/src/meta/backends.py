@@ -15,15 +15,9 @@ from torch import fx
 
 import aotgrad
 import capture
-from inductor import (
-    CompiledGraph,
-    Options,
-    SavedMemory,
-    compile_graph,
-    fuses_attention,
-    prepare_graph,
-    replayed,
-)
+import inductor as _inductor
+from inductor import CompiledGraph, Options
+from meta.again import Keeper
 from meta.modes import MODES, Mode
 from symshapes import UnbackedError
 
@@ -44,7 +38,7 @@ def _differentiated(
         return aotgrad.compile(
             graph_module,
             example_inputs,
-            decompositions=mode.decompositions(),
+            decompositions=mode.table(),
             partitioner=mode.partitioner,
             **choices,
         )
@@ -72,29 +66,43 @@ def inductor(
     # A backward's positions are its forward's, which waited for their check: it need not hold up the host once more.
     unhurried = replace(chosen, index_checks="async") if chosen.index_checks == "sync" else chosen
 
-    memory = SavedMemory()
+    keeper = None
+    if mode.table() is None and not mode.replay:
+        keeper = Keeper(graph_module, example_inputs, chosen)
+        known = keeper.load()
+        if known is not None:
+            if on_compiled is not None and keeper.graph is not None:
+                on_compiled(keeper.graph)
+            return known
+    memory = _inductor.SavedMemory() if mode.replay else None
 
-    def compiler_with(options: Options, memory: SavedMemory | None) -> aotgrad.Compiler:
+    def compiler_with(options: Options, memory: Any) -> aotgrad.Compiler:
         def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any] | None]:
-            compiled = compile_graph(graph, inputs, options)
+            compiled = _inductor.compile_graph(graph, inputs, options)
             if on_compiled is not None:
                 on_compiled(compiled)
-            return replayed(compiled, graph.graph, inputs, memory=memory) if mode.replay else compiled
+            if keeper is not None:
+                keeper.take_graph(compiled)
+            return _inductor.replayed(compiled, graph.graph, inputs, memory=memory) if mode.replay else compiled
 
         return compiler
 
     repeatable = _repeatable(chosen, graph_module)
-    return _differentiated(
+    made = _differentiated(
         graph_module,
         example_inputs,
         mode,
-        rewrite=functools.partial(prepare_graph, options=repeatable),
+        planned=None if keeper is None else keeper.take_plan,
+        rewrite=functools.partial(_inductor.prepare_graph, options=repeatable),
         freeze=chosen.freezing,
-        attention=lambda found: fuses_attention(found.device, found.dtype, found.dropout > 0, repeatable),
+        attention=lambda found: _inductor.fuses_attention(found.device, found.dtype, found.dropout > 0, repeatable),
         inference_compiler=compiler_with(chosen, None),
         forward_compiler=compiler_with(chosen, memory),
         backward_compiler=compiler_with(unhurried, memory),
     )
+    if keeper is not None:
+        keeper.keep()
+    return made
 
 
 def _repeatable(options: Options, graph_module: fx.GraphModule) -> Options:

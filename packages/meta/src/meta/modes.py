@@ -24,15 +24,19 @@ class Mode:
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `inductor.Options`, by name; those given to `compile` go before."""
-    partitioner: aotgrad.Partitioner = aotgrad.partition_default
-    """What of a training step's forward is saved for its backward, and what is computed again there."""
-    decompositions: Callable[[], Mapping[Any, Callable[..., Any]]] = aotgrad.core_decompositions
-    """Which operators are taken apart into simpler ones; asked at each compile."""
+    partitioner: aotgrad.Partitioner | None = None
+    """What of a training step's forward is saved for its backward, and what is computed again there; None: `aotgrad.partition_default`."""
+    decompositions: Callable[[], Mapping[Any, Callable[..., Any]]] | None = None
+    """Which operators are taken apart into simpler ones; asked at each compile. None: `aotgrad.core_decompositions`."""
     replay: bool = False
     """Whether what a graph of inference launches on a GPU is recorded once, and replayed by one call of the driver from then on."""
 
     def __post_init__(self) -> None:
         self.options_with(None)
+
+    def table(self) -> Mapping[Any, Callable[..., Any]] | None:
+        """The decompositions of this moment; None: aotgrad's."""
+        return None if self.decompositions is None else self.decompositions()
 
     def options_with(self, given: Mapping[str, Any] | None) -> Options:
         """Inductor's options: the mode's, and `given` over them.

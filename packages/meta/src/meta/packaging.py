@@ -92,7 +92,7 @@ def package(
             report = capture.report(compiled)
             graph = report.graphs[-1]
             places = _places(captured, tensors, [source.name for source in graph.sources])
-            traced = _traced(captured, [source.name for source in graph.sources], chosen.decompositions())
+            traced = _traced(captured, [source.name for source in graph.sources], chosen.table())
             settings = chosen.options_with(options)
             prepare_graph(traced.graph, settings)
             module = traced.module

@@ -75,6 +75,7 @@ with collection_held_back():
     from symshapes.graph_module import LazyGraphModule
     from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, SymbolFacts
     from symshapes.infra_mode import InfraMode
+    from symshapes.lazy import lazy_package
     from symshapes.magic import install as _install_magic
     from symshapes.node import SymNode
     from symshapes.numbers import number_function
@@ -101,6 +102,7 @@ with collection_held_back():
         missing_rules,
         register_rule,
         reset_rules,
+        rules_changed,
     )
     from symshapes.runtime_checks import refused, require
     from symshapes.straight_line import StraightLine, names_in
@@ -175,6 +177,7 @@ __all__ = [
     "is_open",
     "is_own_file",
     "is_unbacked",
+    "lazy_package",
     "levels_kept",
     "looks_channels_last",
     "mark_dynamic",
@@ -204,6 +207,7 @@ __all__ = [
     "reset_generated",
     "reset_rules",
     "result_dtype",
+    "rules_changed",
     "same_layout",
     "same_metadata",
     "same_size",

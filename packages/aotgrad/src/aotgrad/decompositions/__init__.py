@@ -21,6 +21,14 @@ from aotgrad.decompositions import (  # noqa: F401  (importing a family register
     softmax,
     vectors,
 )
-from aotgrad.decompositions.registry import core_decompositions, decomposition, decompositions
+from aotgrad.decompositions.registry import TABLE, core_decompositions, decomposition, decompositions
 
-__all__ = ["core_decompositions", "decomposition", "decompositions"]
+_SHIPPED = dict(TABLE)
+
+
+def changed() -> bool:
+    """Whether a program has put decompositions of its own there, or taken some away."""
+    return TABLE != _SHIPPED
+
+
+__all__ = ["changed", "core_decompositions", "decomposition", "decompositions"]

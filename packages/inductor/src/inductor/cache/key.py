@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import operator
-import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import sympy
@@ -22,6 +19,7 @@ from torch import fx
 
 from inductor._torch import OpOverload, no_torch_function
 from inductor.backends import class_name
+from inductor.cache.sources import Uncacheable, package_hash
 from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
 from inductor.ir.text import declaration
@@ -29,10 +27,6 @@ from inductor.options import Options
 from symshapes import SYMBOLIC, Ambient, dataclass, expr_text
 
 NUMBERS = (*SYMBOLIC, int, float)
-
-
-class Uncacheable(Exception):
-    """The graph holds something whose content can't be put into a key; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ class Surroundings:
         packages |= dict.fromkeys(sorted({home.partition(".")[0] for home in homes}))
         # Where the cache lies changes nothing that is in it.
         given = replace(options, cache_dir=None)
-        sources = tuple((name, package_hash(name)) for name in packages)
+        sources = tuple((name, package_hash(name, options.cache_dir if options.cache else None)) for name in packages)
         return Surroundings(ambient, given, tuple(facts), sources, tuple(passes))
 
     def text(self) -> str:
@@ -189,32 +183,3 @@ def _target(module: fx.GraphModule, node: fx.Node, digest: Any, frozen: bool) ->
     if target is operator.getitem:
         return "an item"
     raise Uncacheable(f"a call of {target}")
-
-
-@functools.cache
-def package_hash(name: str) -> str:
-    """Hash of an installed package's Python sources and headers, or of a module that is one file.
-
-    Raises:
-        Uncacheable: it is neither.
-    """
-    try:
-        package = importlib.import_module(name)
-    except ImportError:
-        raise Uncacheable(f"no file holds {name}, which has a part in what is generated") from None
-    digest = hashlib.sha256()
-    if not hasattr(package, "__path__"):
-        place = getattr(package, "__file__", None)
-        if place is None:
-            raise Uncacheable(f"no file holds {name}, which has a part in what is generated")
-        digest.update(Path(place).read_bytes())
-    for root in getattr(package, "__path__", ()):
-        for folder, inner, files in os.walk(root):
-            inner.sort()
-            for name in sorted(files):
-                if name.endswith((".py", ".h", ".hpp", ".c", ".cpp")):
-                    path = os.path.join(folder, name)
-                    digest.update(os.path.relpath(path, root).encode())
-                    with open(path, "rb", buffering=0) as file:
-                        digest.update(file.read())
-    return digest.hexdigest()

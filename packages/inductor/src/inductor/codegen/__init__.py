@@ -2,8 +2,3 @@
 
 Flows in: `Schedule`. Flows out: `WrapperSource`, then a module whose `call` runs it.
 """
-
-from inductor.codegen.source import WrapperSource
-from inductor.codegen.wrapper import generate
-
-__all__ = ["WrapperSource", "generate"]

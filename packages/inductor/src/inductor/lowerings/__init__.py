@@ -21,12 +21,21 @@ from inductor.lowerings import (
 )
 from inductor.lowerings.registry import LOWERINGS, VIEWS, lowering, pointwise
 
+_SHIPPED = dict(LOWERINGS)
+
+
+def changed() -> bool:
+    """Whether a program has put lowerings of its own there, or taken some away."""
+    return LOWERINGS != _SHIPPED
+
+
 __all__ = [
     "LOWERINGS",
     "VIEWS",
     "arithmetic",
     "attention",
     "borders",
+    "changed",
     "columns",
     "contractions",
     "creation",

@@ -13,6 +13,14 @@ from inductor.passes.layouts import channels_last
 from inductor.passes.patterns import BodyMatch, GraphMatch, Var, call_of, op_of
 from inductor.passes.selection import Selection, select
 
+_SHIPPED = select()
+
+
+def changed() -> bool:
+    """Whether a program has put passes of its own there, or taken some away."""
+    return Selection(tuple(GRAPH_PASSES), tuple(BODY_PASSES)) != _SHIPPED
+
+
 __all__ = [
     "BODY_PASSES",
     "GRAPH_PASSES",
@@ -24,6 +32,7 @@ __all__ = [
     "Selection",
     "Var",
     "call_of",
+    "changed",
     "channels_last",
     "draw_in_kernels",
     "freeze",

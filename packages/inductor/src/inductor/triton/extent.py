@@ -125,9 +125,14 @@ def _magnitude(expr: Expr, last: Mapping[Symbol, Expr]) -> Expr:
     combine = _MAGNITUDES.get(expr.func)
     if combine is None:
         raise _Unbounded
-    return combine(*(_magnitude(arg, last) for arg in expr.args))
+    parts = [_magnitude(arg, last) for arg in expr.args]
+    if all(part.is_Integer for part in parts) and expr.func is not sympy.Pow:
+        # By Python's numbers: the first sum of sympy's imports much of it.
+        return sympy.Integer(_OF_NUMBERS.get(expr.func, max)(list(map(int, parts))))
+    return combine(*parts)
 
 
+_OF_NUMBERS: dict[Any, Callable[[list[int]], int]] = {sympy.Add: sum, sympy.Mul: math.prod}
 _MAGNITUDES: dict[Any, Callable[..., Expr]] = {
     sympy.Add: sympy.Add,
     sympy.Mul: sympy.Mul,

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from inductor.cache import DiskCache
-from inductor.cache.key import Uncacheable, package_hash
+from inductor.cache.sources import Uncacheable, package_hash
 from inductor.figures import kept, known
 from inductor.passes.freezing import eagerly
 from inductor.progress import Progress

@@ -21,7 +21,15 @@ from symshapes.rules import (  # noqa: F401
     views,
 )
 from symshapes.rules.layout import TensorMeta, View, contiguous_strides, looks_channels_last
-from symshapes.rules.registry import DataDependentError, missing_rules, register_rule, reset_rules
+from symshapes.rules.registry import RULES, DataDependentError, missing_rules, register_rule, reset_rules
+
+_SHIPPED = dict(RULES)
+
+
+def rules_changed() -> bool:
+    """Whether a program has other rules for operators that come with one."""
+    return any(RULES.get(op) is not rule for op, rule in _SHIPPED.items())
+
 
 __all__ = [
     "DataDependentError",
@@ -32,4 +40,5 @@ __all__ = [
     "missing_rules",
     "register_rule",
     "reset_rules",
+    "rules_changed",
 ]

@@ -1,0 +1,210 @@
+"""`described`: a captured program as text, all that compiling it depends on and that a compiler is not told otherwise.
+
+Flows in: an fx graph of torch calls and its fake inputs. Flows out: text that is the same for programs that are compiled alike, or
+`Undescribable`: what is not understood to the end has no text. Nothing here takes part in compiling.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import hashlib
+import math
+import operator
+import os
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from aotgrad import _torch
+from symshapes import SYMBOLIC, FakeTensor, rules_changed
+
+
+class Undescribable(Exception):
+    """The program holds something that no text stands for; the message says what."""
+
+
+class Description(NamedTuple):
+    """A program's text, and the types of the devices of its tensors."""
+
+    text: str
+    device_types: frozenset[str]
+
+
+def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
+    """A captured program of tensors of fixed sizes, with the modes that it is compiled in.
+
+    Raises:
+        Undescribable: a symbolic size, a tensor or module that it holds, a call of what does not come with torch or Python.
+    """
+    registry = sys.modules.get("aotgrad.decompositions")  # what was not imported nobody has changed
+    if rules_changed() or (registry is not None and registry.changed()):
+        raise Undescribable("rules or decompositions of somebody else's")
+    held = (program._modules, program._parameters, program._buffers)
+    if any(held) or any(isinstance(value, torch.Tensor) for value in vars(program).values()):
+        raise Undescribable("a graph that holds modules or tensors")
+    text = [_modes(inputs), *_namespaces(), *(f"{name}={_constant(value)}" for name, value in program.meta.items())]
+    storages: dict[Any, int] = {}
+    text += [_input(value, storages) for value in inputs]
+    kinds: set[str] = set()
+    numbers: dict[fx.Node, int] = {}
+    for node in program.graph.nodes:
+        for value in _values(node.meta.get("val")):
+            if isinstance(value, torch.Tensor):
+                kinds.add(value.device.type)
+            if isinstance(value, SYMBOLIC) or (isinstance(value, torch.Tensor) and not _is_fixed(value)):
+                raise Undescribable("a symbolic size")
+        numbers[node] = len(numbers)
+        facts = [f"{name}={_constant(fact)}" for name, fact in node.meta.items() if name not in _FOLLOWS]
+        arguments = _argument(node.args, numbers), _argument(node.kwargs, numbers)
+        text.append(f"{node.name} = {node.op} {_target(node)} {' '.join((*arguments, *facts))}")
+    return Description("\n".join(text), frozenset(kinds))
+
+
+def _values(found: Any) -> Sequence[Any]:
+    return (found,) if found is None or isinstance(found, torch.Tensor) else pytree.tree_leaves(found)
+
+
+_FOLLOWS = ("val", "version", "layout", "step", "source")
+"""What a node's `meta` says that follows from the graph and its inputs, and the user's line, which only people read."""
+
+
+def _is_fixed(value: torch.Tensor) -> bool:
+    return all(type(number) is int for number in (*value.shape, *value.stride(), value.storage_offset()))
+
+
+def _modes(inputs: Sequence[Any]) -> str:
+    if _torch.in_transform() or _torch.modes_on():
+        raise Undescribable("a mode or transform in force")
+    said = [f"grad {torch.is_grad_enabled()}", f"inference {torch.is_inference_mode_enabled()}"]
+    if _torch.any_autocast():
+        accelerator = torch.accelerator.current_accelerator()
+        devices = {"cpu", *(value.device.type for value in inputs if isinstance(value, torch.Tensor))}
+        devices |= set() if accelerator is None else {accelerator.type}
+        said += [
+            f"autocast {device} {torch.is_autocast_enabled(device)} {torch.get_autocast_dtype(device)}"
+            for device in sorted(devices)
+        ]
+    return ", ".join(said)
+
+
+def _input(value: Any, storages: dict[Any, int]) -> str:
+    if not isinstance(value, torch.Tensor):
+        return _constant(value)
+    if type(value) is not FakeTensor or value.layout is not torch.strided or not _is_fixed(value):
+        raise Undescribable(f"an input that is a {type(value).__name__} of layout {value.layout} or of symbolic sizes")
+    storage = storages.setdefault(value.storage_key, len(storages))
+    flags = [value.requires_grad, value.is_leaf, value.is_conj(), value.is_neg(), value.is_inference()]
+    place = f"{storage}+{value.storage_offset()}"
+    return f"{value.dtype} {value.device} {[*value.shape]} {[*value.stride()]} {place} {flags}"
+
+
+def _argument(value: Any, numbers: dict[fx.Node, int]) -> str:
+    if isinstance(value, fx.Node):
+        return f"%{numbers[value]}"
+    if type(value) in (tuple, list, torch.Size, fx.immutable_collections.immutable_list):
+        kind = "list" if isinstance(value, list) else type(value).__name__
+        return f"{kind}({', '.join([_argument(item, numbers) for item in value])})"
+    if type(value) in (dict, fx.immutable_collections.immutable_dict):
+        return "{" + ", ".join([f"{_constant(k)}: {_argument(v, numbers)}" for k, v in value.items()]) + "}"
+    if type(value) is slice:
+        return f"slice{_argument((value.start, value.stop, value.step), numbers)}"
+    return _constant(value)
+
+
+_PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, type(Ellipsis)),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+
+
+def _constant(value: Any) -> str:
+    if type(value) not in _PLAIN:
+        raise Undescribable(f"a {type(value).__qualname__}")
+    return value.hex() if type(value) is float else repr(value)
+
+
+def _target(node: fx.Node) -> str:
+    if node.op in ("placeholder", "output"):
+        return ""
+    target = node.target
+    if node.op == "call_method" and isinstance(target, str):
+        return target
+    if node.op == "call_function" and callable(target):
+        return function_text(target)
+    raise Undescribable(f"a node that is a {node.op}")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def function_text(function: Callable[..., Any]) -> str:
+    """A name that only this function has, of those that come with torch and Python, whose versions say what it does.
+
+    Raises:
+        Undescribable: it comes from elsewhere.
+    """
+    if isinstance(function, torch._ops.OpOverload):
+        if function.namespace != "aten" or function.py_kernels:
+            raise Undescribable(f"the operator {function}, which is not torch's own")
+        return str(function)
+    name = getattr(function, "__qualname__", None)
+    home = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None)
+    if isinstance(function, types.FunctionType):
+        owner = sys.modules.get(str(home))
+        if _comes_along(function) and owner is not None and getattr(owner, str(name), None) is function:
+            return f"function {home}.{name}"
+    elif isinstance(function, _BUILT_IN) and str(home).partition(".")[0] in _ROOTS:
+        return f"{type(function).__name__} {home}.{name}"
+    raise Undescribable(f"a call of {function}")
+
+
+_BUILT_IN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, operator.attrgetter)
+_ROOTS = frozenset({torch.__name__, operator.__name__, "_operator", builtins.__name__, math.__name__})
+_FOLDERS = tuple(f"{os.path.dirname(file)}{os.sep}" for file in (torch.__file__, os.__file__))
+_OTHERS = sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
+
+
+def _comes_along(function: types.FunctionType) -> bool:
+    """Whether a function's text is torch's or the standard library's."""
+    file = function.__code__.co_filename
+    return file.startswith(_FOLDERS[0]) or (file.startswith(_FOLDERS[1]) and not file.startswith(_OTHERS))
+
+
+def _namespaces() -> Iterator[str]:
+    """What programs put into torch's own namespaces, where its functions look for one another.
+
+    Raises:
+        Undescribable: there is something of which no text says what it does.
+    """
+    for space in (torch, torch.nn.functional, torch.Tensor, torch.functional):
+        for name, value in vars(space).items():
+            if type(value) is types.FunctionType:
+                if not _comes_along(value):
+                    yield f"{space.__name__}.{name} {value.__qualname__} {_file_hash(value.__code__.co_filename)}"
+                elif value.__name__ != name:
+                    yield f"{space.__name__}.{name} {value.__qualname__}"
+            elif callable(value) and not isinstance(value, type) and not _is_known(type(value)):
+                home = sys.modules.get(type(value).__module__)
+                named = next((known for known, held in vars(home).items() if held is value), None) if home else None
+                if named is None:  # what it holds nobody knows
+                    raise Undescribable(f"{space.__name__}.{name}, which is a {type(value).__qualname__}")
+                yield f"{space.__name__}.{name} {named} {_file_hash(getattr(home, '__file__', None) or '')}"
+
+
+def _is_known(kind: type) -> bool:
+    root = kind.__module__.partition(".")[0]
+    return root in _ROOTS or root in sys.stdlib_module_names
+
+
+@functools.cache
+def _file_hash(file: str) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        raise Undescribable(f"a function of torch's that comes from {file}") from None

@@ -1,0 +1,67 @@
+"""Compiled graphs out of the disk cache. Nothing here takes part in compiling.
+
+Flows in: a key. Flows out: a `CompiledGraph`, or nothing where there is no sound entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from inductor.artefact import CompiledGraph, Stats
+from inductor.backends import BackendOf, Devices
+from inductor.cache import DiskCache
+from inductor.device import DeviceBackend, TuningBackend
+from inductor.host import HOST
+from inductor.options import Options
+from inductor.stored import parts_of
+from symshapes import ambient
+
+SECTION = "graphs"
+"""Of the disk cache: compiled graphs."""
+
+
+def computing_on_the_host() -> AbstractContextManager[Any]:
+    """The compiler computes with numbers of its own; where the program's tensors go by default is no matter of theirs."""
+    return nullcontext() if ambient().default_device.type == HOST.type else HOST
+
+
+def building(options: Options, devices: Devices) -> BackendOf:
+    """The backends that build a graph's kernels."""
+    if not options.autotune or ambient().deterministic:
+        return devices.backend
+
+    def tuning(device: torch.device) -> DeviceBackend:
+        backend = devices.backend(device)
+        if not isinstance(backend, TuningBackend):
+            return backend
+        return backend.tuning(options.cache and not devices.given, options.cache_dir)
+
+    return tuning
+
+
+def stored_graph(
+    cache: DiskCache, key: str, stats: Stats, built_by: BackendOf, constants: Mapping[str, Any] | None = None
+) -> CompiledGraph | None:
+    """The graph of that key.
+
+    Args:
+        constants: tensors in place of those stored with it, of the same content.
+
+    Raises:
+        LookupError: it holds a constant that is not stored with it and not given; or its kernels are another backend's.
+        BuildError: a kernel's compiler failed.
+    """
+    with stats.phase("load"):
+        entry = cache.get(key)
+        if entry is None:
+            return None
+        parts = parts_of(entry.files)
+    if parts is None:
+        cache.remove(key)
+        return None
+    stats.cache = "hit"
+    return CompiledGraph(parts, entry.folder, stats, built_by, constants)
