@@ -17,10 +17,9 @@ import struct
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from symshapes import dataclass
 
 MAGIC = b"meta.package v2\n"
 FOOTER = struct.Struct("<16s5Q64s32s")

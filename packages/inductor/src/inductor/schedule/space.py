@@ -76,7 +76,8 @@ def index_of(expr: Expr, variables: frozenset[Symbol]) -> Index:
         if len(found) != 1:
             rest.append(term)
             continue
-        factor = term / found[0] if term is not found[0] else sympy.Integer(1)
+        # A factor is what is left of a product without it; to divide by it imports much of sympy.
+        factor = sympy.Mul(*(part for part in sympy.Mul.make_args(term) if part != found[0]))
         if not variables.isdisjoint(factor.free_symbols):
             rest.append(term)
             continue

@@ -1,5 +1,7 @@
 """Shape rules by family; importing this package registers all of them."""
 
+from __future__ import annotations
+
 from symshapes.rules import (  # noqa: F401
     attention,
     convolution,
