@@ -17,7 +17,15 @@ QUICK = (
     "zoo_char_lstm", "zoo_graph_attention", "zoo_detections", "zoo_best_boxes", "zoo_unet", "zoo_recommender", "zoo_encoder_padded",
     "zoo_transformer", "zoo_masked_rows", "zoo_llama", "zoo_vit", "zoo_gru_seq2seq",
 )  # fmt: skip
-NAMES = [name for name in ROWS if model_of(name) in QUICK]
+LONG = (
+    "zoo_unet_training",
+    "zoo_gru_seq2seq_training",
+    "zoo_transformer_training",
+    "zoo_encoder_padded_training",
+    "zoo_vit_training",
+)
+"""Measured by `python -m benchmarks --suite dynamic` alone: they take seconds each."""
+NAMES = [name for name in ROWS if model_of(name) in QUICK and name not in LONG]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ DEVICE = os.environ.get("SYMSHAPES_DEVICE", "cpu")
 SAMPLES = int(os.environ.get("SYMSHAPES_SAMPLES", "8" if WIDE else "1"))
 
 # What a quick run takes of the operators: one in so many, and all of these.
-EVERY = 3
+EVERY = 5
 ALWAYS = {
     "add", "mul", "where", "clamp", "cat", "stack", "index_put", "scatter", "gather", "expand", "view", "reshape",
     "nn.functional.conv2d", "nn.functional.conv3d", "nn.functional.conv_transpose2d", "nn.functional.layer_norm",
