@@ -145,6 +145,17 @@ def test_a_function_wrapped_as_torchs_is_no_function_of_torchs(monkeypatch: pyte
         text(program(relu))
 
 
+def test_kernels_of_the_programs_for_torchs_operators_are_told() -> None:
+    before = text()
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("special_erfcx", lambda x: x, "CompositeImplicitAutograd")
+    try:
+        assert text() != before
+    finally:
+        library._destroy()
+    assert text() == before
+
+
 class Heard(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))

@@ -60,6 +60,11 @@ def modes_on() -> bool:
     return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())
 
 
+def kernels_in_python() -> list[str]:
+    """Kernels that Python code has given to torch's own operators, but for those of tensors without memory (no public list)."""
+    return sorted(name for name in torch.library._impls if name.startswith("aten/") and not name.endswith("/Meta"))
+
+
 # Whether a tensor is one of such a transform's.
 is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 

@@ -50,7 +50,7 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
     held = (program._modules, program._parameters, program._buffers)
     if any(held) or any(isinstance(value, torch.Tensor) for value in vars(program).values()):
         raise Undescribable("a graph that holds modules or tensors")
-    text = [_modes(inputs), *_namespaces(), *(f"{name}={_constant(value)}" for name, value in program.meta.items())]
+    text = [_modes(inputs), *_torch.kernels_in_python(), *_namespaces(), *(f"{name}={_constant(value)}" for name, value in program.meta.items())]
     storages: dict[Any, int] = {}
     text += [_input(value, storages) for value in inputs]
     kinds: set[str] = set()
