@@ -1,4 +1,4 @@
-"""The architectures by name: `transformers:LlamaModel`, `timm:resnet10t`; how each becomes a small model with inputs.
+"""The architectures by name: `transformers:LlamaModel`, `timm:resnet10t`, `torchvision:alexnet`; how each becomes a small model with inputs.
 
 A name that ends in `/default`, or in the name of one of transformers' ways to go through experts (`/eager`, `/batched_mm`, `/grouped_mm`), is that of
 a mixture of experts, which is to have some.
@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from benchmarks.architectures import timm_models, torchvision_models
 from benchmarks.architectures.inputs import Inputs, candidates, parts
 from benchmarks.architectures.shrink import levels, shrunk
-from benchmarks.architectures.timm_models import smallest_models
 
 LARGEST = 80_000_000
 """Parameters; a configuration that stays larger is not built."""
@@ -42,7 +42,11 @@ def names() -> list[str]:
     found: set[str] = set()
     for value in modeling_auto.MODEL_MAPPING_NAMES.values():
         found.update(value if isinstance(value, (tuple, list)) else [value])
-    return [*(f"transformers:{n}" for n in sorted(found)), *(f"timm:{n}" for n in smallest_models())]
+    return [
+        *(f"transformers:{n}" for n in sorted(found)),
+        *(f"timm:{n}" for n in timm_models.smallest_models()),
+        *(f"torchvision:{n}" for n in torchvision_models.smallest_models()),
+    ]
 
 
 def mixtures(ways: Sequence[str] = ("default",)) -> list[str]:
@@ -67,7 +71,7 @@ def mixtures(ways: Sequence[str] = ("default",)) -> list[str]:
 def build(name: str) -> Subject:
     """The architecture called `name`, tiny, having run once in eager mode. Raises `NotBuilt`."""
     library, _, key = name.partition(":")
-    return {"transformers": _transformers, "timm": _timm}[library](key)
+    return {"transformers": _transformers, "timm": _timm, "torchvision": _torchvision}[library](key)
 
 
 def _timm(name: str) -> Subject:
@@ -88,6 +92,18 @@ def _timm(name: str) -> Subject:
                 return Subject(model, inputs, positional=True)
             except Exception as error:  # a size that this family does not take
                 problems.append(f"{type(error).__name__}: {error}")
+    raise NotBuilt(problems[0])
+
+
+def _torchvision(name: str) -> Subject:
+    torch.manual_seed(0)
+    problems = []
+    for model, inputs in torchvision_models.ways(quiet(torchvision_models.build(name))):
+        try:
+            run_once(model, inputs, positional=True)
+            return Subject(model, inputs, positional=True)
+        except Exception as error:  # what this family does not take
+            problems.append(f"{type(error).__name__}: {error}")
     raise NotBuilt(problems[0])
 
 
