@@ -50,21 +50,30 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
     held = (program._modules, program._parameters, program._buffers)
     if any(held) or any(isinstance(value, torch.Tensor) for value in vars(program).values()):
         raise Undescribable("a graph that holds modules or tensors")
-    text = [_modes(inputs), *_torch.kernels_in_python(), *_namespaces(), *(f"{name}={_constant(value)}" for name, value in program.meta.items())]
+    text = [
+        _modes(inputs),
+        *_torch.kernels_in_python(),
+        *_namespaces(),
+        *(f"{name}={_constant(value)}" for name, value in program.meta.items()),
+    ]
     storages: dict[Any, int] = {}
     text += [_input(value, storages) for value in inputs]
     kinds: set[str] = set()
     numbers: dict[fx.Node, int] = {}
     for node in program.graph.nodes:
-        for value in _values(node.meta.get("val")):
-            if isinstance(value, torch.Tensor):
-                kinds.add(value.device.type)
-            if isinstance(value, SYMBOLIC) or (isinstance(value, torch.Tensor) and not _is_fixed(value)):
-                raise Undescribable("a symbolic size")
+        values = _values(node.meta.get("val"))
+        if any(isinstance(value, SYMBOLIC) for value in values):
+            raise Undescribable("a symbolic size")
+        results = [value for value in values if isinstance(value, torch.Tensor)]
+        if not all(map(_is_fixed, results)):
+            raise Undescribable("a symbolic size")
+        kinds.update(value.device.type for value in results)
         numbers[node] = len(numbers)
         facts = [f"{name}={_constant(fact)}" for name, fact in node.meta.items() if name not in _FOLLOWS]
         arguments = _argument(node.args, numbers), _argument(node.kwargs, numbers)
-        text.append(f"{node.name} = {node.op} {_target(node)} {' '.join((*arguments, *facts))}")
+        # Which device is the current one, and so on, is seen in what the calls gave.
+        given = [f"{value.dtype} {value.device} {value.requires_grad}" for value in results]
+        text.append(f"{node.name} = {node.op} {_target(node)} {' '.join((*arguments, *facts, *given))}")
     return Description("\n".join(text), frozenset(kinds))
 
 
