@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from symshapes import ambient, fixed_ambient, phase
 
 PROGRAMS = "programs"
 _FILE = "program.json"
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 class KeptProgram(NamedTuple):
@@ -69,6 +71,8 @@ def load_program(key: str, options: Options) -> KeptProgram | None:
             said = json.loads(entry.files[_FILE])
             graph_key, note = str(said["graph"]), str(said["note"])
         except (KeyError, ValueError, TypeError):
+            return None
+        if _KEY.fullmatch(graph_key) is None:
             return None
         cache = DiskCache(SECTION, options.cache_dir)
         graph = stored_graph(cache, graph_key, stats, building(options, devices))

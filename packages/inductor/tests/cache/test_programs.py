@@ -105,7 +105,16 @@ def test_a_graph_that_is_gone(options: Options) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{}", b'{"graph": 1}', b"\xff", json.dumps({"graph": "0" * 64, "note": ""}).encode()]
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"graph": 1}',
+        b"\xff",
+        json.dumps({"graph": "0" * 64, "note": ""}).encode(),
+        b'{"graph": "../../elsewhere", "note": ""}',
+    ],
 )
 def test_sound_files_of_no_meaning(options: Options, content: bytes) -> None:
     key = key_of(options)
