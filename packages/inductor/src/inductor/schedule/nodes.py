@@ -71,6 +71,8 @@ class Group:
     """Whether one of its members is a contraction."""
     directions: frozenset[bool] = frozenset()
     """Which ways its scans go: whether backward."""
+    totals: frozenset[str] = frozenset()
+    """Written buffers that are sums over some of its outer dims (stores of mode "total")."""
 
     @property
     def device(self) -> torch.device:
@@ -125,6 +127,7 @@ class Group:
             bits=self.bits,
             contracts=self.contracts,
             directions=self.directions,
+            totals=self.totals,
         )
 
 

@@ -34,6 +34,8 @@ class Blocks:
     """Of a product of matrices: so many steps at a time."""
     group: int = 1
     """Of a product: rows of blocks that run side by side, so that they read the same columns out of the cache."""
+    walks: tuple[int, ...] = ()
+    """Outer variables that a program walks through, `x` points at a time, keeping totals; it has one value of the others."""
     apart: int = 1
     """Of a product: every so many rows begin alike in memory. Such rows share a block, whose columns begin where vectors do."""
 
@@ -75,6 +77,10 @@ SHARED_ROWS = 128
 """With fewer rows whose running results are wanted programs share those that are long."""
 SHARED_ROW = 1 << 15
 """What is long then."""
+WALKED = 2048
+"""Points of a block of rows that a program walks through."""
+WALKED_BYTES = 3 << 15
+"""What the blocks that are on their way may take of the memory that a program's threads share."""
 PROGRAMS = 256
 """With fewer some processors of a GPU have nothing to do."""
 
@@ -94,6 +100,8 @@ class Nature:
     """Bytes that it reads for each point of its block."""
     turned: bool = False
     """Some of what it reads or writes is contiguous in another variable than its rows."""
+    walks: tuple[int, ...] = ()
+    """Outer variables that totals are over, which it keeps."""
     finds: bool = False
     """It looks for positions: for that threads had better have many points each, and little to tell each other."""
 
@@ -135,6 +143,16 @@ def choose(
     return Blocks(x=x, r=r, persistent=True, warps=max(1, min(MOST_WARPS, x * r // each)), wide=wide)
 
 
+def walking(rows: int | None, inner: int, nature: Nature, largest: int | None) -> Blocks:
+    """Blocks of a kernel that keeps totals over so many rows, each of which it holds; the next rows are on their way."""
+    wide = largest is None or largest > INT32_LIMIT - LOOPED
+    r = next_power_of_two(inner)
+    x = max(1, min(WALKED // r, WALKED if rows is None else next_power_of_two(rows)))
+    ahead = AHEAD if AHEAD * x * r * nature.read <= WALKED_BYTES else 1
+    warps = max(1, min(MOST_WARPS, x * r // WARP))
+    return Blocks(x, r, persistent=True, warps=warps, wide=wide, walks=nature.walks, stages=ahead)
+
+
 def _rows(outer: int | None, r: int, aligned: bool) -> int:
     """How many rows lie side by side. As many as keep a warp busy; more where enough programs are left, and threads read words: where
     they don't, several warps share a row, and wait for each other."""
@@ -150,6 +168,8 @@ def _rows(outer: int | None, r: int, aligned: bool) -> int:
 def programs(sizes: Sequence[int], blocks: Blocks) -> int:
     """How many programs an outer space of these sizes takes."""
     tile = blocks.tile
+    if blocks.walks:
+        return math.prod(size for at, size in enumerate(sizes) if at not in blocks.walks)
     if tile is None:
         return -(-math.prod(sizes) // blocks.x)
     return math.prod(_along(blocks, tile, at, size) for at, size in enumerate(sizes))
