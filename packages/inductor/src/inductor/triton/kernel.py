@@ -504,7 +504,7 @@ class KernelPrinter:
 
     def _finish_position(self, at: int, kind: str, values: str, positions: str) -> None:
         best, positions = TRITON_REDUCTIONS[kind].finish.format(values), positions.replace("a.shape", f"{values}.shape")
-        self._line(f"p{at} = tl.min(tl.where(prelude.same({values}, {best}), {positions}, r_count), 1)")
+        self._line(f"p{at} = tl.min(tl.where(prelude.is_best({values}, {best}), {positions}, r_count), 1)")
         self._value(at, f"p{at}[:, None].to(tl.int64)")
 
     def _loop_end(self) -> str:
