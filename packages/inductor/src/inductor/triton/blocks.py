@@ -61,10 +61,16 @@ MOST_WARPS = 16
 LOOPED = 8192
 """Points of a longer row that are looked at together."""
 LOOPED_WARPS = 8
+AGAIN = 16384
+"""Points of one that is walked over again: more threads have fewer rows at a time, which the cache holds until then."""
 WORD = 16
 """Bytes that a thread reads at once, if they begin at a multiple."""
 TILE = 4096
 """Points of a block with a tile."""
+FEW, FEWEST = 32, 8
+"""Columns of a block where there are few, and where there are so few that most processors wait for the others."""
+WAITED = 64
+"""Programs that do not."""
 STEP = 32
 """Points of longer columns that are looked at together."""
 AHEAD, AHEAD_BYTES = 3, 1 << 15
@@ -79,8 +85,8 @@ SHARED_ROW = 1 << 15
 """What is long then."""
 WALKED = 2048
 """Points of a block of rows that a program walks through."""
-WALKED_BYTES = 3 << 15
-"""What the blocks that are on their way may take of the memory that a program's threads share."""
+WALKED_AHEAD, WALKED_BYTES = 4, 3 << 15
+"""How many of them are on their way at once, and what they may take of the memory that a program's threads share."""
 PROGRAMS = 256
 """With fewer some processors of a GPU have nothing to do."""
 
@@ -122,7 +128,7 @@ def choose(
         axes: how many points each axis of the tile runs over.
     """
     # The last block of a walk reaches beyond the end; where one holds all of a row no number comes near the limit.
-    wide = largest is None or largest > INT32_LIMIT - LOOPED
+    wide = largest is None or largest > INT32_LIMIT - (LOOPED if nature.passes < 2 else AGAIN)
     if nature.tile is not None:
         return _tiled(outer, inner, nature, wide, nature.tile, axes)
     if nature.passes == 0:
@@ -131,6 +137,8 @@ def choose(
     if nature.part and outer is not None and outer < SHARED_ROWS and inner is not None and inner >= SHARED_ROW:
         warps = max(1, min(LOOPED_WARPS, nature.part // (2 * WARP)))
         return Blocks(x=1, r=nature.part, persistent=True, warps=warps, wide=wide, shared=True)
+    if nature.passes > 1 and inner is not None and inner > AGAIN:
+        return Blocks(x=1, r=AGAIN, persistent=False, warps=MOST_WARPS, wide=wide)
     if inner is None or inner > (READ_LIMIT if nature.passes == 1 else HELD_LIMIT):
         return Blocks(x=1, r=LOOPED, persistent=False, warps=LOOPED_WARPS, wide=wide)
     r = next_power_of_two(inner)
@@ -139,7 +147,9 @@ def choose(
         side_by_side = min(next_power_of_two(outer), TURNED // nature.width, TURNED_POINTS // r)
         if side_by_side > x:
             return Blocks(side_by_side, r, persistent=True, warps=_warps(side_by_side * r, 2048), wide=wide)
-    each = 4 * WARP if nature.finds else WARP
+    each = (
+        4 * WARP if nature.finds else WARP // 2 if outer == 1 else WARP
+    )  # nobody else wants the threads of a program that is alone
     return Blocks(x=x, r=r, persistent=True, warps=max(1, min(MOST_WARPS, x * r // each)), wide=wide)
 
 
@@ -148,7 +158,7 @@ def walking(rows: int | None, inner: int, nature: Nature, largest: int | None) -
     wide = largest is None or largest > INT32_LIMIT - LOOPED
     r = next_power_of_two(inner)
     x = max(1, min(WALKED // r, WALKED if rows is None else next_power_of_two(rows)))
-    ahead = AHEAD if AHEAD * x * r * nature.read <= WALKED_BYTES else 1
+    ahead = WALKED_AHEAD if WALKED_AHEAD * x * r * nature.read <= WALKED_BYTES else 1
     warps = max(1, min(MOST_WARPS, x * r // WARP))
     return Blocks(x, r, persistent=True, warps=warps, wide=wide, walks=nature.walks, stages=ahead)
 
@@ -209,12 +219,14 @@ def _tiled(
         x = min(TILE // r, first, 128)
         return Blocks(x, r, persistent=True, warps=_warps(x * r, 512), wide=wide, tile=tile)
     few = outer is not None and outer < 64 * PROGRAMS
-    x = min(32 if few else 64, first)
+    least = FEW if outer is None else min(FEW, max(FEWEST, next_power_of_two(outer) // WAITED))
+    x = min(least if few else 64, first)
     row = TILE if inner is None else next_power_of_two(inner)
     r = min(TILE // x, row)
     if not few and r < row and nature.read and AHEAD * x * STEP * nature.read <= AHEAD_BYTES:
         return Blocks(x, STEP, persistent=False, warps=4, wide=wide, tile=tile, stages=AHEAD)
-    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=_warps(x * r, 1024), wide=wide, tile=tile)
+    warps = _warps(x * r, 512 if x < FEW // 2 else 1024)
+    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=warps, wide=wide, tile=tile)
 
 
 def _warps(points: int, each: int) -> int:

@@ -164,6 +164,8 @@ class KernelPrinter:
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
         self._word = _read_at_once(kernel)
         self._has_lanes = False
+        self._walk_now: range | None = None
+        """The passes that are printed as one walk, where rows are walked over in steps."""
         self._fixed = frozenset[int]()
         """Operations that are the same for all rows that a program walks through."""
 
@@ -409,7 +411,16 @@ class KernelPrinter:
             pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
             self._value(at, f"tl.load({pointer}, mask={guard}, other=0)[:, None]{widen}")
         else:
-            self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0{self._kept(at)}){widen}")
+
+    def _kept(self, at: int) -> str:
+        """What to tell the cache of a row that is walked over in steps: to keep what a later walk reads again, and nothing else."""
+        if self._walk_now is None:
+            return ""
+        walks = [k for k, walk in enumerate(self.plan.passes) if at in walk.ops]
+        if walks[-1] > self._walk_now[-1]:
+            return ', eviction_policy="evict_last"'
+        return ', eviction_policy="evict_first"' if walks[0] < self._walk_now[0] else ""
 
     def _is_one_element(self, at: int, op: Load) -> bool:
         """Whether all points read the same one, which is there since a program has a point: it is read, and computed with, once."""
@@ -448,7 +459,10 @@ class KernelPrinter:
         if op.mode == "add":  # nobody reads a sum before the kernel has ended: memory need not be in order before
             self._line(f'tl.atomic_add({pointer}, {value}, mask={guard}, sem="relaxed")')
         else:
-            self._line(f"tl.store({pointer}, {value}, mask={guard})")
+            late = self._walk_now is not None and self._walk_now[0] > 0
+            passing = late and all(load.buffer != op.buffer for load in self.kernel.body.loads())
+            policy = ', eviction_policy="evict_first"' if passing else ""
+            self._line(f"tl.store({pointer}, {value}, mask={guard}{policy})")
 
     def _indirect(self, at: int, op: Indirect) -> None:
         symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
@@ -542,7 +556,9 @@ class KernelPrinter:
         if any(scan.backward for scan in scans.values()):
             start = f"((r_count - 1) // RBLOCK * RBLOCK - start{k})"
         self._inner_variables(start)
+        self._walk_now = range(k, k + (2 if together else 1))
         self._operations(walk.ops)
+        self._walk_now = None
         for one in together:
             self._line(one.step(self._operand(one.value), f"start{k}"))
         for at in alone:
