@@ -155,7 +155,8 @@ def add_exponentials(most, total, x):  # type: ignore[no-untyped-def]
     x = tl.reshape(x, [x.shape[0], x.shape[1] // most.shape[1], most.shape[1]])
     largest = prelude.maximum(tl.reduce(x, 1, prelude.maximum), most)
     base = tl.where(largest == float("-inf"), 0.0, largest)
-    return largest, total * libdevice.exp(most - base) + tl.sum(libdevice.exp(x - base[:, None, :]), 1)
+    # By two instructions: what these round of a number's exponential (all are 1 at most) goes up and down, and not into the sum of many.
+    return largest, total * libdevice.exp(most - base) + tl.sum(tl.exp(x - base[:, None, :]), 1)
 
 
 @triton.jit
