@@ -42,7 +42,7 @@ class Mapping:
 
 def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) -> Group | None:
     """The group of both, or None. `first` must not read from `second`; paths through third nodes are the caller's check."""
-    if first.device != second.device:
+    if first.device != second.device or first.ahead != second.ahead:
         return None
     if first.ops + second.ops > options.max_kernel_ops:
         return None
@@ -164,6 +164,7 @@ def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]
         bits=one.bits | two.bits,
         contracts=one.contracts or two.contracts,
         directions=one.directions | two.directions,
+        ahead=one.ahead and two.ahead,
         totals=one.totals | two.totals,
     )
 

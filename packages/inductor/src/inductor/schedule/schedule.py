@@ -26,6 +26,7 @@ from inductor.schedule.memory import MemoryPlan, plan_memory
 from inductor.schedule.merge import merge
 from inductor.schedule.nodes import ExternNode, Graph, Group, Member, Node, build
 from inductor.schedule.order import order
+from inductor.schedule.positions import check_first
 from inductor.schedule.space import estimate, number
 from inductor.schedule.split_reductions import split_reductions
 from inductor.schedule.totals import is_total
@@ -129,6 +130,7 @@ def schedule(
         traits: what is true of each device.
     """
     options = Options() if options is None else options
+    program = check_first(program, options, traits)
     graph, groups = _fused(program, options, traits)
     program, nodes = graph.program, order(graph, groups)
     together = in_batches(graph, nodes, traits) if options.joint_launches else [[at] for at in range(len(nodes))]
