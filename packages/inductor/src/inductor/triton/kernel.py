@@ -242,7 +242,7 @@ class KernelPrinter:
         if tile is None:
             self._line(f"x_count = {self._index(product(sizes))}")
             self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
-            self._line("x_mask = x_index < x_count")
+            self._line(f"x_mask = {self._x_mask(product(sizes))}")
             self._unflatten("x_index", variables, sizes)
             return
         axes = [("x", tile.x, "[:, None]", "")]
@@ -260,6 +260,18 @@ class KernelPrinter:
             self._line(f"program = program // {axis}_blocks")
         rest = [at for at in range(len(variables)) if at not in (tile.x, tile.across)]
         self._unflatten("program", tuple(variables[at] for at in rest), tuple(sizes[at] for at in rest))
+
+    def _x_mask(self, count: Expr) -> str:
+        """Which of a block's outer points there are: a comparison, unless blocks are known to end where these do."""
+        whole = count.is_Integer and int(count) % self.blocks.x == 0
+        return "tl.full([XBLOCK, 1], 1, tl.int1)" if whole else "x_index < x_count"
+
+    def _r_mask(self, index: str) -> str:
+        """Which points there are along rows, some of which may be missing; the same of steps."""
+        count = product(self.kernel.inner_sizes)
+        if count.is_Integer and int(count) % self.blocks.r == 0:
+            return f"tl.broadcast_to(x_mask, [XBLOCK, {index}.shape[1]])"
+        return f"({index} < r_count) & x_mask"
 
     # Totals
 
@@ -285,10 +297,9 @@ class KernelPrinter:
         self._line(f"for start in {'tl.range' if ahead else 'range'}(0, {self._index(count)}, XBLOCK{ahead}):")
         self._depth += 1
         self._line(f"x_index = start + tl.arange(0, XBLOCK)[:, None].to({self._int})")
-        whole = count.is_Integer and int(count) % self.blocks.x == 0
-        self._line(f"x_mask = {'tl.full([XBLOCK, 1], 1, tl.int1)' if whole else 'x_index < x_count'}")
+        self._line(f"x_mask = {self._x_mask(count)}")
         self._unflatten("x_index", tuple(body.outer_vars[at] for at in over), tuple(sizes[at] for at in over))
-        self._line("r_mask = (r_index < r_count) & x_mask")
+        self._line(f"r_mask = {self._r_mask('r_index')}")
         for k, walk in enumerate(self.plan.passes):
             self._operations(tuple(at for at in self.plan.outer[k] if at not in self._fixed))
             self._persistent_pass(walk)
@@ -316,13 +327,13 @@ class KernelPrinter:
 
     def _inner_variables(self, start: str) -> None:
         self._line(f"r_index = {start} + tl.arange(0, RBLOCK)[None, :].to({self._int})")
-        self._line("r_mask = (r_index < r_count) & x_mask")
+        self._line(f"r_mask = {self._r_mask('r_index')}")
         variables, sizes = self.kernel.body.inner_vars, self.kernel.inner_sizes
         self._unflatten("r_index", variables, sizes)
         if any(self._is_one_word(at) for at in self.plan.inner):
             word = self._word
             self._line(f"w_index = {start} + {word} * tl.arange(0, RBLOCK // {word})[None, :].to({self._int})")
-            self._line("w_mask = (w_index < r_count) & x_mask")
+            self._line(f"w_mask = {self._r_mask('w_index')}")
             self._unflatten("w_index", tuple(map(_of_word, variables)), sizes)
 
     # Operations
