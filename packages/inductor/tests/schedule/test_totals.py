@@ -116,3 +116,15 @@ def test_sums_of_rows_and_of_columns() -> None:
     """Either could be totals of the other: memory is walked through along its rows."""
     plan = check(lambda x: (x.sum(0), x.exp().sum(1)), X, kept=1, launches=2)
     assert plan.kernels[0].inner_sizes == (WIDTH,)
+
+
+def test_threads_hold_so_many_totals() -> None:
+    def many(count: int) -> Callable[..., Any]:
+        def function(g: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+            d = aten._softmax_backward_data(g, y, -1, g.dtype)
+            return d, *((d * (y + k)).sum(0) for k in range(count))
+
+        return function
+
+    check(many(8), Y, torch.softmax(X, 1), kept=8, launches=2)
+    check(many(9), Y, torch.softmax(X, 1), kept=0, launches=3)

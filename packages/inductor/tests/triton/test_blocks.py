@@ -57,12 +57,20 @@ def test_few_columns_have_many_programs(columns: int, x: int, warps: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("rows", "inner", "read", "x", "warps", "stages"),
-    [(64, 1024, 4, 2, 4, 4), (64, 768, 12, 2, 4, 4), (16, 8192, 8, 1, 16, 1), (64, 60, 4, 32, 4, 4)],
+    ("rows", "inner", "read", "totals", "x", "warps", "stages"),
+    [
+        (64, 1024, 4, 2, 2, 4, 4),
+        (64, 768, 12, 3, 2, 4, 4),
+        (16, 8192, 8, 2, 1, 16, 1),
+        (64, 60, 4, 1, 32, 4, 4),
+        (64, 1024, 4, 8, 2, 8, 4),
+    ],
 )
-def test_rows_that_a_program_walks_through(rows: int, inner: int, read: int, x: int, warps: int, stages: int) -> None:
+def test_rows_that_a_program_walks_through(
+    rows: int, inner: int, read: int, totals: int, x: int, warps: int, stages: int
+) -> None:
     """They are read ahead as far as there is memory for them."""
-    blocks = walking(rows, inner, Nature(NORM, 2, read=read, walks=(1,)), 1 << 24)
+    blocks = walking(rows, inner, Nature(NORM, 2, read=read, walks=(1,), totals=totals), 1 << 24)
     assert (blocks.x, blocks.warps, blocks.stages, blocks.walks) == (x, warps, stages, (1,))
     assert programs((256, rows), blocks) == 256
 

@@ -48,7 +48,8 @@ CHECKED = sympy.Symbol("checked", integer=True, nonnegative=True)
 
 def check_first(program: Program, options: Options, traits: TraitsOf) -> Program:
     """The program with given positions checked first, where a call waits for that and there is work to wait beside."""
-    if options.index_checks != "sync":
+    loops = (op for op in program.operations if isinstance(op, LoopOp) and checks_positions(op.body.ops))
+    if options.index_checks != "sync" or not any(traits(loop.device).raises_later for loop in loops):
         return program
     names = [name for name in program.inputs if isinstance(name, str)]
     changed = {name for op in program.operations if isinstance(op, ExternOp) for name in mutated(op)}

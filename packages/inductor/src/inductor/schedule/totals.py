@@ -17,8 +17,8 @@ from inductor.schedule.nodes import Group, Member
 from inductor.schedule.space import Dim, Index, estimate, number, product
 from inductor.schedule.split_reductions import FEWEST_PARTS, LONGEST_ROW
 
-MOST_TOTALS = 16384
-"""Of a program."""
+MOST_TOTALS, MOST_EACH = 16384, 8
+"""Of a program, and of a column: its threads hold them all."""
 
 
 def as_totals(group: Group) -> Group | None:
@@ -91,7 +91,12 @@ def keeps_totals(group: Group) -> bool:
     if not group.inner:
         return True  # not yet part of a kernel of rows
     row, size = product(d.size for d in group.inner), {d.var: d.size for d in group.dims}
-    if group.directions or not isinstance(row, int) or row > LONGEST_ROW or row * len(group.totals) > MOST_TOTALS:
+    if (
+        group.directions
+        or not isinstance(row, int)
+        or row > LONGEST_ROW
+        or len(group.totals) > min(MOST_EACH, MOST_TOTALS // row)
+    ):
         return False
     if any(not _is_linear(group.stores[name], group) for name in group.totals):
         return False

@@ -85,6 +85,8 @@ SHARED_ROW = 1 << 15
 """What is long then."""
 WALKED = 2048
 """Points of a block of rows that a program walks through."""
+WARP_OF_TOTALS = 2048
+"""Totals of a warp at most: as many as its threads have registers for, beside what they compute with."""
 WALKED_AHEAD, WALKED_BYTES = 4, 3 << 15
 """How many of them are on their way at once, and what they may take of the memory that a program's threads share."""
 PROGRAMS = 256
@@ -108,6 +110,8 @@ class Nature:
     """Some of what it reads or writes is contiguous in another variable than its rows."""
     walks: tuple[int, ...] = ()
     """Outer variables that totals are over, which it keeps."""
+    totals: int = 0
+    """How many of a column."""
     finds: bool = False
     """It looks for positions: for that threads had better have many points each, and little to tell each other."""
 
@@ -159,7 +163,7 @@ def walking(rows: int | None, inner: int, nature: Nature, largest: int | None) -
     r = next_power_of_two(inner)
     x = max(1, min(WALKED // r, WALKED if rows is None else next_power_of_two(rows)))
     ahead = WALKED_AHEAD if WALKED_AHEAD * x * r * nature.read <= WALKED_BYTES else 1
-    warps = max(1, min(MOST_WARPS, x * r // WARP))
+    warps = max(1, min(MOST_WARPS, max(x * r // WARP, x * r * nature.totals // WARP_OF_TOTALS)))
     return Blocks(x, r, persistent=True, warps=warps, wide=wide, walks=nature.walks, stages=ahead)
 
 

@@ -115,7 +115,7 @@ def nature_of(kernel: Kernel) -> Nature:
     walks = walked(kernel)
     if walks:
         rows = {kernel.body.outer_vars[at] for at in walks}
-        return Nature(passes, width, read=_read(kernel, rows), walks=walks)
+        return Nature(passes, width, read=_read(kernel, rows), walks=walks, totals=sum(map(is_total, kernel.body.ops)))
     turned = tile is None and is_turned(kernel)
     read = 0 if tile is None or not kernel.inner_sizes else _read(kernel, {kernel.body.outer_vars[tile.x]})
     return Nature(passes, width, tile, shared_part(kernel.body), read, turned, finds=finds)
