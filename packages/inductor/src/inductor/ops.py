@@ -84,7 +84,8 @@ ops: Any = _Dispatcher()
 - `constant(value, dtype)`: a Python scalar as a value.
 - `index_expr(expr, dtype)`: an integer expression over loop variables and sizes as a value.
 - `load(buffer, index)`: the element of `buffer` (a name) at linear offset `index` (elements, sympy); widened.
-- `store(buffer, index, value, mode=None)`: write, rounded to the buffer's dtype; mode "add", "mul", "max" or "min" combines with what is there (scatter).
+- `store(buffer, index, value, mode=None)`: write, rounded to the buffer's dtype; mode "add", "mul", "max" or "min" combines with what is
+  there (scatter), "total" adds up what all points store to a place.
 - `to_dtype(value, dtype)`: convert to a compute dtype, as torch's `.to` does. To float16/bfloat16: use `round_to`.
 - `round_to(value, dtype)`: a float32 value rounded to float16/bfloat16 precision and widened again.
 - `bitcast(value, dtype)`: the same bits read as another dtype of the same width.

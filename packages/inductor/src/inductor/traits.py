@@ -81,6 +81,9 @@ class DeviceTraits:
     pooled: int | None = None
     """Bytes from which on memory that the program never sees had better be kept from call to call. A backend that says so returns
     `_pooled_<device type>(size, stride, dtype)` from `build`, too: uninitialised memory, whose storage need not be resizable."""
+    keeps_totals: bool = False
+    """Whether a kernel of rows can sum over rows, too: each of its parts walks through some of them, and keeps a total for each column
+    (stores of mode "total"). Then long sums over columns become part of kernels that reduce the same memory's rows."""
     module: str | None = None
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the

@@ -45,6 +45,43 @@ def store(name: str, value: object) -> None:
     ops.store(f"{name}_out", I0, value)
 
 
+def truth() -> object:
+    return number(True, torch.bool)
+
+
+def comparison(primitive: str, sure: int) -> Callable[[], None]:
+    """Of positions from -1 to 6 with what is never, or always, on the same side, and with what may be on either."""
+
+    def body() -> None:
+        place = ops.index_expr(I0 - 1, torch.int64)
+        for name, limit in (("x", sure), ("y", 3)):
+            compared = getattr(ops, primitive)(place, number(limit, torch.int64))
+            store(name, ops.where(compared, load("x"), load("y")))
+
+    body.__name__ = f"known_{primitive}"
+    return body
+
+
+def bitwise_and_true() -> None:
+    store("x", ops.where(ops.bitwise_and(truth(), positive()), load("x"), load("y")))
+    store("n", ops.bitwise_and(load("n"), number(1, torch.int64)))
+
+
+def logical_and_true() -> None:
+    store("x", ops.where(ops.logical_and(positive(), truth()), load("x"), load("y")))
+    store("y", ops.where(ops.logical_and(load("n"), number(1, torch.int64)), load("x"), load("y")))
+
+
+def load_everywhere() -> None:
+    store("x", ops.masked(truth(), lambda: load("x"), 0.0))
+    store("y", ops.masked(positive(), lambda: load("x"), 0.0))
+
+
+def known_condition() -> None:
+    store("x", ops.where(truth(), load("x"), load("y")))
+    store("y", ops.where(positive(), load("x"), load("y")))
+
+
 def same_condition_then() -> None:
     other = ops.lt(load("x"), load("y"))
     store("x", ops.where(positive(), ops.where(positive(), load("x"), number(1.0)), number(2.0)))
@@ -100,6 +137,11 @@ def position_in_range() -> None:
 BODIES: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
+        *(comparison(*each) for each in (("lt", 7), ("le", -2), ("gt", 6), ("ge", -1))),
+        bitwise_and_true,
+        logical_and_true,
+        load_everywhere,
+        known_condition,
         same_condition_then,
         same_condition_otherwise,
         masked_load,

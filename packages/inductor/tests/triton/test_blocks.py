@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inductor.triton.blocks import Nature, choose, of_any_size
+from inductor.triton.blocks import Nature, choose, of_any_size, programs, walking
 from inductor.triton.tiles import Tile
 
 SUM, NORM = 1, 3
@@ -24,6 +24,8 @@ SUM, NORM = 1, 3
         (4096, 14336, SUM, 2, 1, 16384, 16, True),
         (4096, 14336, NORM, 2, 1, 8192, 8, False),
         (4096, 30522, SUM, 2, 1, 8192, 8, False),
+        (512, 50176, NORM, 2, 1, 16384, 16, False),  # few rows at a time: the cache has them when they are read again
+        (1, 4096, SUM, 8, 1, 4096, 16, True),
         (300, 64, NORM, 4, 8, 64, 1, True),  # few rows: many programs
         (3, 64, NORM, 4, 4, 64, 1, True),
         (None, 64, NORM, 4, 32, 64, 4, True),
@@ -46,6 +48,31 @@ def test_points_of_small_elements_are_more(width: int, x: int) -> None:
 def test_columns() -> None:
     blocks = choose(4096 * 8, 2048, Nature(SUM, 2, Tile(0)), 1 << 24, (4096, None))
     assert (blocks.x, blocks.r, blocks.warps, blocks.stages) == (64, 64, 4, 1)
+
+
+@pytest.mark.parametrize(("columns", "x", "warps"), [(1024, 16, 4), (128, 8, 4), (4096, 32, 4)])
+def test_few_columns_have_many_programs(columns: int, x: int, warps: int) -> None:
+    blocks = choose(columns, 256, Nature(SUM, 4, Tile(0)), 1 << 20, (columns, None))
+    assert (blocks.x, blocks.warps) == (x, warps)
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "read", "totals", "x", "warps", "stages"),
+    [
+        (64, 1024, 4, 2, 2, 4, 4),
+        (64, 768, 12, 3, 2, 4, 4),
+        (16, 8192, 8, 2, 1, 16, 1),
+        (64, 60, 4, 1, 32, 4, 4),
+        (64, 1024, 4, 8, 2, 8, 4),
+    ],
+)
+def test_rows_that_a_program_walks_through(
+    rows: int, inner: int, read: int, totals: int, x: int, warps: int, stages: int
+) -> None:
+    """They are read ahead as far as there is memory for them."""
+    blocks = walking(rows, inner, Nature(NORM, 2, read=read, walks=(1,), totals=totals), 1 << 24)
+    assert (blocks.x, blocks.warps, blocks.stages, blocks.walks) == (x, warps, stages, (1,))
+    assert programs((256, rows), blocks) == 256
 
 
 @pytest.mark.parametrize(("inner", "read", "r", "stages"), [(2048, 4, 32, 3), (2048, 8, 64, 1), (64, 4, 64, 1)])

@@ -27,6 +27,7 @@ from inductor.triton import TritonBackend
 from inductor.triton.blocks import Blocks
 from inductor.triton.kernel import KernelPrinter
 
+STEPS = Blocks(x=1, r=16, persistent=False, warps=1, wide=False)
 OWN = Options(cache=False, autotune=False)
 INF, NAN = float("inf"), float("nan")
 
@@ -88,6 +89,16 @@ def test_results(name: str, step: int) -> None:
         torch.testing.assert_close(found[name], wanted, equal_nan=True, rtol=2e-5, atol=2e-5)
 
 
+def test_the_cache_keeps_what_is_read_again() -> None:
+    """And neither what is read the last time nor what is written; a walk that reads what no other one does says nothing."""
+    twice = KernelPrinter(kernel_of(lambda x: torch.softmax(x, 1), rows_with(1.0)), STEPS).text()
+    first, second = twice.split("for start")[1:]
+    assert first.count("evict_last") == 1 and "evict_first" not in first
+    assert second.count("evict_first") == 2 and "evict_last" not in second
+    once = KernelPrinter(kernel_of(lambda x: (x.mean(1), x.var(1)), rows_with(1.0)), STEPS).text()
+    assert "evict" not in once
+
+
 @pytest.mark.parametrize(
     "fn",
     [
@@ -100,7 +111,7 @@ def test_results(name: str, step: int) -> None:
 )
 def test_others_walk_twice(fn: Callable[[Tensor], Any]) -> None:
     x = rows_with(1.0)
-    text = KernelPrinter(kernel_of(fn, x), Blocks(x=1, r=16, persistent=False, warps=1, wide=False)).text()
+    text = KernelPrinter(kernel_of(fn, x), STEPS).text()
     assert text.count("for start") == 2
 
 

@@ -132,8 +132,10 @@ class Interpreter:
         at, value, _ = torch.broadcast_tensors(at, value, torch.empty(shape, device=self.device))
         self._check(op.buffer, at)
         places, values = at.reshape(-1), value.reshape(-1).to(flat.dtype)
-        if op.mode in (None, "add"):
-            flat.index_put_((places,), values, accumulate=op.mode == "add")
+        if op.mode == "total":
+            flat[places] = 0
+        if op.mode in (None, "add", "total"):
+            flat.index_put_((places,), values, accumulate=op.mode is not None)
         else:
             flat.scatter_reduce_(0, places, values, {"mul": "prod", "max": "amax", "min": "amin"}[op.mode])
 

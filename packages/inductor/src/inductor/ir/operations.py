@@ -19,8 +19,9 @@ from sympy import Symbol as Symbol
 from symshapes import dataclass
 
 Number: TypeAlias = float | int | bool
-StoreMode: TypeAlias = Literal["add", "mul", "max", "min"] | None
-"""None overwrites; others combine with what is there: a sum, a product, the larger, the smaller (NaN if one is)."""
+StoreMode: TypeAlias = Literal["add", "mul", "max", "min", "total"] | None
+"""None overwrites; others combine with what is there: a sum, a product, the larger, the smaller (NaN if one is). But for "total": the sum of
+what all points store to a place, whatever was there."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -38,7 +38,7 @@ from inductor.primitives import PRIMITIVES, REDUCTIONS, SCANS
 from symshapes import index_symbol, parse_expr
 
 T = TypeVar("T")
-_MODES: dict[str, StoreMode] = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+_MODES: dict[str, StoreMode] = {"add": "add", "mul": "mul", "max": "max", "min": "min", "total": "total"}
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (*COMPUTE_DTYPES, torch.float16, torch.bfloat16)}
 
 

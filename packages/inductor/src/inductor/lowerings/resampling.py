@@ -28,6 +28,8 @@ SMALL = 128
 VECTOR_OF_CHANNELS = 3
 """Planes of lengths of so many together, and results with more than so many channels as neighbours in memory, eager has another
 kernel for, with positions of its own."""
+EXACT = 1 << 20
+"""Up to this float32 has the numbers between the elements of an image that is doubled."""
 CUBIC = -0.75
 """The slope that eager's cubic has at the next element but one."""
 
@@ -84,7 +86,20 @@ class Axis:
     def middle(self, at: Expr) -> Scalar:
         """Where the middle of the result's element lies, counted from the middle of the image's first."""
         place = convert(index_value(at, self.whole), self.dtype)
+        if self._doublings is not None:
+            step = 0.5**self._doublings
+            return place * step + (step - 1) / 2
         return self.step() * place if self.aligned else self.step() * (place + 0.5) - 0.5
+
+    @property
+    def _doublings(self) -> int | None:
+        """How often the image was doubled: all that is computed of places is exact then, and none lies behind the last element. None if
+        the result is something else."""
+        if self.aligned or not (self.size.is_Integer and self.result.is_Integer) or self.result >= EXACT:
+            return None
+        times, rest = divmod(int(self.result), int(self.size))
+        doubled = rest == 0 and times.bit_count() == 1 and self.scale in (None, times)
+        return times.bit_length() - 1 if doubled else None
 
     def bound(self, position: Scalar) -> Scalar:
         """A position, or the last one if it lies behind that."""
@@ -120,7 +135,9 @@ class Axis:
         middle = self.middle(at)
         if not self.aligned:
             middle = prim.maximum(middle, 0)
-        below = self.bound(convert(middle, self.whole))
+        below = convert(middle, self.whole)
+        if self._doublings is None:
+            below = self.bound(below)
         beyond = self.beyond(middle, below)
         return [(self.place(below), 1 - beyond), (self.place(self.bound(below + self._behind(below))), beyond)]
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import sympy
 import torch
 
-from inductor.ir.indexing import within
+from inductor.ir.indexing import interval, within
 from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Indirect, Load, Op, Ref, Round, Where
 from inductor.passes.bodies import BodyPass
 from inductor.passes.patterns import BodyMatch, Var, op_of
@@ -49,7 +55,65 @@ def _as_expression(match: BodyMatch) -> Expr | None:
     return known if known is not None and within(known, match[SIZE], match.body.ranges) else None
 
 
+def _known_comparison(match: BodyMatch) -> Op | None:
+    """What a comparison of positions always gives, if it does."""
+    one, other = match.body.expression(match[X]), match.body.expression(match[Y])
+    bounds = None if one is None or other is None else interval(sympy.expand(one - other), match.body.ranges)
+    if bounds is None or not all(bound.is_Integer for bound in bounds):
+        return None
+    found = {_COMPARISONS[match.op.primitive](bound, 0) for bound in bounds}  # type: ignore[union-attr]
+    return Constant(bool(found.pop()), torch.bool) if len(found) == 1 else None
+
+
+_COMPARISONS: dict[str, Callable[[Expr, int], Any]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+"""By primitive; what holds at both ends of an interval, or at none, does so in it."""
+
+
+TRUE = op_of(Constant, value=True, dtype=torch.bool)
+
+
+def _unmasked(match: BodyMatch) -> Op:
+    assert isinstance(match.op, Load)
+    return replace(match.op, mask=None)
+
+
 BODY_PASSES: list[BodyPass] = [
+    *(
+        BodyPass(
+            f"known_{primitive}",
+            "A comparison of positions, expressions of loop variables, whose ranges say what comes of it: of a window's places most are inside.",
+            op_of(Elementwise, primitive=primitive, operands=(X, Y)),
+            _known_comparison,
+        )
+        for primitive in _COMPARISONS
+    ),
+    *(
+        BodyPass(
+            f"{primitive}_true",
+            "Both conditions hold where the other one does.",
+            op_of(Elementwise, primitive=primitive, operands=(X, TRUE), either_order=True),
+            lambda m: m[X],
+            when=lambda m: m.dtype(X) is torch.bool,
+        )
+        for primitive in ("bitwise_and", "logical_and")
+    ),
+    BodyPass(
+        "load_everywhere",
+        "A mask that is true everywhere says nothing.",
+        op_of(Load, mask=TRUE),
+        _unmasked,
+    ),
+    BodyPass(
+        "known_condition",
+        "One branch is the value.",
+        op_of(Where, condition=TRUE, then=X),
+        lambda m: m[X],
+    ),
     BodyPass(
         "same_condition_then",
         "Inside a branch the condition is known; joined parts (cat, pad) nest such questions.",

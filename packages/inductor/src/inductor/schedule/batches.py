@@ -63,8 +63,12 @@ def _alone(nodes: Sequence[int]) -> list[list[int]]:
 
 
 def _joins(node: Group) -> bool:
-    """Not what checks positions: it may be waited for while later kernels run."""
-    return not node.contracts and not any(checks_positions(member.loop.body.ops) for member in node.members)
+    """Not what checks positions: it may be waited for while later kernels run. What keeps totals has few programs, which are all there is room for."""
+    return (
+        not node.contracts
+        and not node.totals
+        and not any(checks_positions(member.loop.body.ops) for member in node.members)
+    )
 
 
 class _Around(NamedTuple):

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeGuard
 
 import torch
 
@@ -20,6 +21,7 @@ from inductor.options import Options
 from inductor.schedule.merge import merge
 from inductor.schedule.nodes import ExternNode, Graph, Group, Node, fresh_symbols
 from inductor.schedule.space import Alignment, Dim, Index, Linear, align, estimate
+from inductor.schedule.totals import as_totals, keeps_totals, reduces_rows
 from inductor.traits import DeviceTraits, TraitsOf
 from symshapes import dataclass
 
@@ -40,7 +42,7 @@ class Mapping:
 
 def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) -> Group | None:
     """The group of both, or None. `first` must not read from `second`; paths through third nodes are the caller's check."""
-    if first.device != second.device:
+    if first.device != second.device or first.ahead != second.ahead:
         return None
     if first.ops + second.ops > options.max_kernel_ops:
         return None
@@ -77,6 +79,8 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
         ):
             continue
         group = _join(one, two, mapping.outer, mapping.inner)
+        if group.totals and not keeps_totals(group):
+            continue
         if _serial(group, options) and (
             passes(group) > max(passes(first), passes(second)) or not _rows_are_shared(group, traits(group.device))
         ):
@@ -110,6 +114,12 @@ def _contiguous(group: Group) -> int | None:
             if stride == 1:
                 votes[var] = votes.get(var, 0) + elements
     return max(((votes[var], place) for place, var in enumerate(sizes) if var in votes), default=(0, None))[1]
+
+
+def _is_of_columns(group: Group) -> bool:
+    """Whether a group reduces what lies beside each other in memory for different outer points."""
+    place = _contiguous(group)
+    return bool(group.inner) and place is not None and place < len(group.outer)
 
 
 def _serial(group: Group, options: Options) -> bool:
@@ -154,6 +164,8 @@ def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]
         bits=one.bits | two.bits,
         contracts=one.contracts or two.contracts,
         directions=one.directions | two.directions,
+        ahead=one.ahead and two.ahead,
+        totals=one.totals | two.totals,
     )
 
 
@@ -278,6 +290,8 @@ class Fuser:
 
     def __init__(self, graph: Graph, options: Options, traits: TraitsOf) -> None:
         self.graph = graph
+        self.totals = False
+        """Whether sums over columns may become totals of kernels of rows."""
         self.options = options
         self.traits = traits
         self.nodes: dict[int, Node] = dict(enumerate(graph.nodes))
@@ -304,13 +318,24 @@ class Fuser:
 
     def run(self) -> list[Node]:
         """Fuse the best pair until none is left. Returns the nodes by their place in the program."""
-        for key in list(self.nodes):
-            self._push_neighbours(key)
+        self._drain(list(self.nodes))
+        # Only what is left: sums over columns had better be part of what is no kernel of rows without them.
+        self.totals = True
+        self._drain([key for key, node in self.nodes.items() if self._keeps_totals(node) and _is_of_columns(node)])
+        return sorted(self.nodes.values(), key=lambda node: node.order)
+
+    def _keeps_totals(self, node: Node) -> TypeGuard[Group]:
+        return isinstance(node, Group) and self.traits(node.device).keeps_totals
+
+    def _drain(self, keys: Sequence[int]) -> None:
+        """Fuse what begins with these nodes."""
+        for key in keys:
+            if key in self.nodes:
+                self._push_neighbours(key)
         while self._queue:
             _, _, a, b = heapq.heappop(self._queue)
             if a in self.nodes and b in self.nodes:
                 self._try(a, b)
-        return sorted(self.nodes.values(), key=lambda node: node.order)
 
     def _push_neighbours(self, key: int) -> None:
         node = self.nodes[key]
@@ -392,6 +417,17 @@ class Fuser:
             return second, first
         return first, second
 
+    def _with_totals(self, first: Group, second: Group) -> Group | None:
+        """The group of sums over columns and of what reduces the rows."""
+        for columns, rows in ((second, first), (first, second)):
+            totals = as_totals(columns) if _is_of_columns(columns) and reduces_rows(rows) else None
+            if totals is not None:
+                pair = (first, totals) if columns is second else (totals, second)
+                group = can_fuse(*pair, self.options, self.traits)
+                if group is not None:
+                    return group
+        return None
+
     def _try(self, a: int, b: int) -> None:
         first, second = self._in_order(a, b)
         if first is self.nodes[b]:
@@ -401,6 +437,8 @@ class Fuser:
             if self.behind[self.home[at]] & first.bits:
                 return
         group = can_fuse(first, second, self.options, self.traits)
+        if group is None and self.totals and self._keeps_totals(first):
+            group = self._with_totals(first, second)
         if group is None:
             return
         key, self._next = self._next, self._next + 1

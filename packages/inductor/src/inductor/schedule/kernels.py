@@ -72,7 +72,7 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     outs: dict[str, str] = {}
     inouts: dict[str, str] = {}
     for store in body.stores():
-        if store.buffer in partial or store.buffer in inplace or store.mode is not None:
+        if store.buffer in partial or store.buffer in inplace or store.mode not in (None, "total"):
             inouts.setdefault(store.buffer, f"io{len(inouts)}")
         else:
             outs.setdefault(store.buffer, f"out{len(outs)}")

@@ -17,11 +17,13 @@ import sympy
 import torch
 
 from inductor.contractions import contraction_of
-from inductor.ir.body import Body
+from inductor.ir.body import Body, is_checked
 from inductor.ir.operations import (
     Constant,
     Elementwise,
     Expr,
+    IndexExpr,
+    Indirect,
     Load,
     Op,
     Reduce,
@@ -71,6 +73,10 @@ class Group:
     """Whether one of its members is a contraction."""
     directions: frozenset[bool] = frozenset()
     """Which ways its scans go: whether backward."""
+    ahead: bool = False
+    """It does nothing but check positions, which runs before all else."""
+    totals: frozenset[str] = frozenset()
+    """Written buffers that are sums over some of its outer dims (stores of mode "total")."""
 
     @property
     def device(self) -> torch.device:
@@ -125,6 +131,8 @@ class Group:
             bits=self.bits,
             contracts=self.contracts,
             directions=self.directions,
+            ahead=self.ahead,
+            totals=self.totals,
         )
 
 
@@ -217,7 +225,15 @@ def group_of(at: int, loop: LoopOp) -> Group:
         bits=1 << at,
         contracts=contraction_of(body) is not None,
         directions=frozenset(op.backward for op in body.ops if isinstance(op, Scan)),
+        ahead=_only_checks(body),
     )
+
+
+def _only_checks(body: Body) -> bool:
+    """Whether a loop does nothing but check positions, and leave them."""
+    symbols = {op.symbol for op in body.ops if isinstance(op, Indirect) and is_checked(op)}
+    stored = [body.ops[store.value.at] for store in body.stores()]
+    return bool(symbols) and all(isinstance(value, IndexExpr) and value.index in symbols for value in stored)
 
 
 def _needs_order(op: Op) -> bool:

@@ -25,8 +25,10 @@ from inductor.schedule.memory import MemoryPlan, plan_memory
 from inductor.schedule.merge import merge
 from inductor.schedule.nodes import ExternNode, Graph, Group, Member, Node, build
 from inductor.schedule.order import order
+from inductor.schedule.positions import check_first
 from inductor.schedule.space import estimate, number
 from inductor.schedule.split_reductions import split_reductions
+from inductor.schedule.totals import is_total
 from inductor.traits import TraitsOf
 from symshapes import dataclass
 
@@ -128,9 +130,9 @@ def schedule(
         traits: what is true of each device.
     """
     options = Options() if options is None else options
-    program = split_reductions(program, options, traits)
-    graph = build(program)
-    nodes = order(graph, fuse(graph, options, traits))
+    program = check_first(program, options, traits)
+    graph, groups = _fused(program, options, traits)
+    program, nodes = graph.program, order(graph, groups)
     together = in_batches(graph, nodes, traits) if options.joint_launches else [[at] for at in range(len(nodes))]
     merged = {key: merged_loop(graph, node) for key, node in enumerate(nodes) if isinstance(node, Group)}
     apart: set[int] = set()
@@ -162,6 +164,20 @@ def schedule(
             kernels = tuple(kernel for name, kernel in table.kernels.items() if name in alone)
             return Schedule(program, tuple(steps), memory, kernels, frozenset(unsupported), batches)
         together = list(_without(together, left))
+
+
+def _fused(program: Program, options: Options, traits: TraitsOf) -> tuple[Graph, list[Node]]:
+    """The graph of a program, and its loops in as few kernels as can be."""
+    alone = set[str]()
+    while True:
+        cut = split_reductions(program, options, traits, alone)
+        graph = build(cut.program)
+        nodes = fuse(graph, options, traits)
+        kept = {name for node in nodes if isinstance(node, Group) for name in node.totals}
+        refused = {result for name, result in cut.hoped.items() if name not in kept}
+        if not refused:
+            return graph, nodes
+        alone |= refused
 
 
 def _ranges(together: Iterable[Sequence[int]], keys: Sequence[int]) -> Iterator[range]:
@@ -222,7 +238,9 @@ def _operations(
             yield node.op, key
         elif key in apart:
             for member in node.members:
-                yield member.loop, key
+                loop = graph.operations[member.at] if is_total(member.loop) else member.loop
+                assert isinstance(loop, LoopOp)
+                yield loop, key
         elif merged[key].writes:
             yield merged[key], key
 

@@ -6,7 +6,7 @@ of these. It comes before fusion, which joins the first steps of reductions that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import sympy
@@ -35,6 +35,15 @@ SHORTEST_PART = 1024
 COLUMNS = 32
 """Rows whose elements lie side by side in memory (a sum over columns) are walked together, so many of them by one processor."""
 
+LONGEST_ROW = 8192
+"""Points of a row that one of a kernel's programs holds, with a total for each."""
+FEWEST_PARTS = 96
+"""With fewer some processors of a GPU have nothing to do."""
+PROGRAMS = 256
+"""Parts of sums that kernels of rows keep totals for: two for each of a GPU's processors."""
+SHORTEST_WALK = 16
+"""Rows of such a part: what a part's totals are written and read for is to be little beside them."""
+
 BLOCK = 128 * 128
 """Results that one processor makes of a product of matrices."""
 BLOCKS_WANTED = 160
@@ -44,19 +53,25 @@ STEPS = 64
 """Of a product at a time: parts are made of so many."""
 
 
-def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Program:
-    """The program with long reductions of few rows in two steps, as the options say or where a device wants it."""
+def split_reductions(program: Program, options: Options, traits: TraitsOf, alone: Collection[str] = ()) -> Split:
+    """The program with long reductions of few rows in two steps, as the options say or where a device wants it.
+
+    Args:
+        alone: results of sums over columns that no kernel of rows can keep the totals of.
+    """
     devices = {op.device for op in program.operations if isinstance(op, LoopOp)}
     wanted = options.split_reductions
     if wanted == "auto":
         devices = {device for device in devices if not traits(device).shares_rows}
     if not wanted or not devices:
-        return program
+        return Split(program, {})
     operations: list[Operation] = []
     buffers = dict(program.buffers)
     pairs = variances(program.operations)
     squares: dict[int, LoopOp] = {}
     """Loops that have become second steps."""
+    rows = _rows(program, {device for device in devices if traits(device).keeps_totals})
+    hoped: dict[str, str] = {}
     for at, op in enumerate(program.operations):
         if not isinstance(op, LoopOp) or op.device not in devices or at in squares:
             operations.append(squares.get(at, op))
@@ -64,14 +79,60 @@ def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Pr
         blocked = bool(traits(op.device).contractions) and contraction_of(op.body) is not None
         beside = COLUMNS if blocked or _is_beside(op) else 1
         cut = (_cut_product(op) if blocked else None) or _cut(op, beside)
-        if cut is None:
+        totals = None if cut is None or beside == 1 or op.writes[0] in alone else _cut_totals(op, rows)
+        if totals is not None:
+            first, second = _split(op, *totals, True, buffers)
+            operations += [first, second]
+            hoped |= dict.fromkeys(first.writes, op.writes[0])
+        elif cut is None:
             operations.append(op)
         elif at in pairs and _cut(pairs[at][1].squares, beside) == cut and _is_known(op):
             *steps, squares[pairs[at][0]] = _split_variance(pairs[at][1], *cut, beside > 1, buffers)
             operations += steps
         else:
             operations += _split(op, *cut, beside > 1, buffers)
-    return replace(program, operations=operations, buffers=buffers)
+    return Split(replace(program, operations=operations, buffers=buffers), hoped)
+
+
+def _rows(program: Program, devices: Collection[torch.device]) -> dict[tuple[Expr, Expr], set[str]]:
+    """By the number of rows and of columns: buffers of so many elements that loops which reduce such rows read, or that can be read
+    and made beside them."""
+    found: dict[tuple[Expr, Expr], set[str]] = {}
+    loops = [op for op in program.operations if isinstance(op, LoopOp) and op.device in devices]
+    for loop in loops:
+        sizes = sympy.prod(loop.outer_sizes), sympy.prod(loop.inner_sizes)
+        if any(isinstance(op, Reduce) for op in loop.body.ops) and sizes[1] != 1 and not _is_beside(loop):
+            found.setdefault(sizes, set()).update(_of_space(loop, sizes, program))
+    for sizes, names in found.items():
+        beside = [names_of for loop in loops if (names_of := _of_space(loop, sizes, program))]
+        while more := {name for each in beside if not names.isdisjoint(each) for name in each} - names:
+            names |= more
+    return found
+
+
+def _of_space(loop: LoopOp, sizes: tuple[Expr, Expr], program: Program) -> set[str]:
+    """The buffers of a loop through that many points which have an element for each."""
+    points = sizes[0] * sizes[1]
+    if sympy.prod((*loop.outer_sizes, *loop.inner_sizes)) != points:
+        return set()
+    names = {*loop.writes, *(load.buffer for load in loop.body.loads())}
+    return {name for name in names if sympy.prod(program.buffers[name].size) == points}
+
+
+def _cut_totals(loop: LoopOp, rows: Mapping[tuple[Expr, Expr], set[str]]) -> tuple[int, Expr] | None:
+    """`_cut` of a sum over columns whose memory some kernel walks through by rows, in parts for the programs of that kernel."""
+    columns, count = sympy.prod(loop.outer_sizes), sympy.prod(loop.inner_sizes)
+    read = {load.buffer for load in loop.body.loads()}
+    if columns > LONGEST_ROW or rows.get((count, columns), set()).isdisjoint(read):
+        return None
+    if any(loop.body.reduction(at).kind != "sum" for at in split(loop.body).passes[0].reductions):
+        return None
+    known = ((at, int(size)) for at, size in enumerate(loop.inner_sizes) if size.is_Integer)
+    most = min(PROGRAMS, estimate(number(count)) // SHORTEST_WALK)
+    if most < FEWEST_PARTS:
+        return None
+    parts, at = max(((_divisor(size, most), -at) for at, size in known), default=(0, 0))
+    return (-at, sympy.Integer(parts)) if parts >= FEWEST_PARTS else None
 
 
 def _is_known(loop: LoopOp) -> bool:
@@ -133,6 +194,15 @@ def _cut(loop: LoopOp, beside: int) -> tuple[int, Expr] | None:
 def _divisor(size: int, most: int) -> int:
     """The largest one that is not above `most`."""
     return next(parts for parts in range(min(size, most), 0, -1) if size % parts == 0)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A program whose long reductions are in two steps."""
+
+    program: Program
+    hoped: Mapping[str, str]
+    """Buffers of partial results that are to be totals of kernels of rows, with what they are partial results of."""
 
 
 @dataclass

@@ -76,6 +76,7 @@ class TritonBackend:
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
             joins=4,
+            keeps_totals=True,
         )
 
     def tuning(self, cache: bool, cache_dir: str | None) -> TritonBackend:

@@ -35,6 +35,8 @@ class Blocks:
     """Of a product of matrices: so many steps at a time."""
     group: int = 1
     """Of a product: rows of blocks that run side by side, so that they read the same columns out of the cache."""
+    walks: tuple[int, ...] = ()
+    """Outer variables that a program walks through, `x` points at a time, keeping totals; it has one value of the others."""
     apart: int = 1
     """Of a product: every so many rows begin alike in memory. Such rows share a block, whose columns begin where vectors do."""
 
@@ -60,10 +62,16 @@ MOST_WARPS = 16
 LOOPED = 8192
 """Points of a longer row that are looked at together."""
 LOOPED_WARPS = 8
+AGAIN = 16384
+"""Points of one that is walked over again: more threads have fewer rows at a time, which the cache holds until then."""
 WORD = 16
 """Bytes that a thread reads at once, if they begin at a multiple."""
 TILE = 4096
 """Points of a block with a tile."""
+FEW, FEWEST = 32, 8
+"""Columns of a block where there are few, and where there are so few that most processors wait for the others."""
+WAITED = 64
+"""Programs that do not."""
 STEP = 32
 """Points of longer columns that are looked at together."""
 AHEAD, AHEAD_BYTES = 3, 1 << 15
@@ -76,6 +84,12 @@ SHARED_ROWS = 128
 """With fewer rows whose running results are wanted programs share those that are long."""
 SHARED_ROW = 1 << 15
 """What is long then."""
+WALKED = 2048
+"""Points of a block of rows that a program walks through."""
+WARP_OF_TOTALS = 2048
+"""Totals of a warp at most: as many as its threads have registers for, beside what they compute with."""
+WALKED_AHEAD, WALKED_BYTES = 4, 3 << 15
+"""How many of them are on their way at once, and what they may take of the memory that a program's threads share."""
 PROGRAMS = 256
 """With fewer some processors of a GPU have nothing to do."""
 
@@ -95,6 +109,10 @@ class Nature:
     """Bytes that it reads for each point of its block."""
     turned: bool = False
     """Some of what it reads or writes is contiguous in another variable than its rows."""
+    walks: tuple[int, ...] = ()
+    """Outer variables that totals are over, which it keeps."""
+    totals: int = 0
+    """How many of a column."""
     finds: bool = False
     """It looks for positions: for that threads had better have many points each, and little to tell each other."""
 
@@ -115,7 +133,7 @@ def choose(
         axes: how many points each axis of the tile runs over.
     """
     # The last block of a walk reaches beyond the end; where one holds all of a row no number comes near the limit.
-    wide = largest is None or largest > INT32_LIMIT - LOOPED
+    wide = largest is None or largest > INT32_LIMIT - (LOOPED if nature.passes < 2 else AGAIN)
     if nature.tile is not None:
         return _tiled(outer, inner, nature, wide, nature.tile, axes)
     if nature.passes == 0:
@@ -124,6 +142,8 @@ def choose(
     if nature.part and outer is not None and outer < SHARED_ROWS and inner is not None and inner >= SHARED_ROW:
         warps = max(1, min(LOOPED_WARPS, nature.part // (2 * WARP)))
         return Blocks(x=1, r=nature.part, persistent=True, warps=warps, wide=wide, shared=True)
+    if nature.passes > 1 and inner is not None and inner > AGAIN:
+        return Blocks(x=1, r=AGAIN, persistent=False, warps=MOST_WARPS, wide=wide)
     if inner is None or inner > (READ_LIMIT if nature.passes == 1 else HELD_LIMIT):
         return Blocks(x=1, r=LOOPED, persistent=False, warps=LOOPED_WARPS, wide=wide)
     r = next_power_of_two(inner)
@@ -132,8 +152,20 @@ def choose(
         side_by_side = min(next_power_of_two(outer), TURNED // nature.width, TURNED_POINTS // r)
         if side_by_side > x:
             return Blocks(side_by_side, r, persistent=True, warps=_warps(side_by_side * r, 2048), wide=wide)
-    each = 4 * WARP if nature.finds else WARP
+    each = (
+        4 * WARP if nature.finds else WARP // 2 if outer == 1 else WARP
+    )  # nobody else wants the threads of a program that is alone
     return Blocks(x=x, r=r, persistent=True, warps=max(1, min(MOST_WARPS, x * r // each)), wide=wide)
+
+
+def walking(rows: int | None, inner: int, nature: Nature, largest: int | None) -> Blocks:
+    """Blocks of a kernel that keeps totals over so many rows, each of which it holds; the next rows are on their way."""
+    wide = largest is None or largest > INT32_LIMIT - LOOPED
+    r = next_power_of_two(inner)
+    x = max(1, min(WALKED // r, WALKED if rows is None else next_power_of_two(rows)))
+    ahead = WALKED_AHEAD if WALKED_AHEAD * x * r * nature.read <= WALKED_BYTES else 1
+    warps = max(1, min(MOST_WARPS, max(x * r // WARP, x * r * nature.totals // WARP_OF_TOTALS)))
+    return Blocks(x, r, persistent=True, warps=warps, wide=wide, walks=nature.walks, stages=ahead)
 
 
 def _rows(outer: int | None, r: int, aligned: bool) -> int:
@@ -151,6 +183,8 @@ def _rows(outer: int | None, r: int, aligned: bool) -> int:
 def programs(sizes: Sequence[int], blocks: Blocks) -> int:
     """How many programs an outer space of these sizes takes."""
     tile = blocks.tile
+    if blocks.walks:
+        return math.prod(size for at, size in enumerate(sizes) if at not in blocks.walks)
     if tile is None:
         return -(-math.prod(sizes) // blocks.x)
     return math.prod(_along(blocks, tile, at, size) for at, size in enumerate(sizes))
@@ -190,12 +224,14 @@ def _tiled(
         x = min(TILE // r, first, 128)
         return Blocks(x, r, persistent=True, warps=_warps(x * r, 512), wide=wide, tile=tile)
     few = outer is not None and outer < 64 * PROGRAMS
-    x = min(32 if few else 64, first)
+    least = FEW if outer is None else min(FEW, max(FEWEST, next_power_of_two(outer) // WAITED))
+    x = min(least if few else 64, first)
     row = TILE if inner is None else next_power_of_two(inner)
     r = min(TILE // x, row)
     if not few and r < row and nature.read and AHEAD * x * STEP * nature.read <= AHEAD_BYTES:
         return Blocks(x, STEP, persistent=False, warps=4, wide=wide, tile=tile, stages=AHEAD)
-    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=_warps(x * r, 1024), wide=wide, tile=tile)
+    warps = _warps(x * r, 512 if x < FEW // 2 else 1024)
+    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=warps, wide=wide, tile=tile)
 
 
 def _warps(points: int, each: int) -> int:

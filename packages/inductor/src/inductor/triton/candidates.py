@@ -35,7 +35,8 @@ def candidates(case: Case, reduces: bool) -> list[Blocks]:
     across = sizes[tile.across] if tile is not None and tile.across is not None else row
     most_x, most_r = next_power_of_two(along), next_power_of_two(across)
     found = [usual]
-    for blocks in _KINDS[reduces, tile is not None](usual, row):
+    kind = _walked if usual.walks else _KINDS[reduces, tile is not None]
+    for blocks in kind(usual, row):
         in_bounds = blocks.tile is None or (blocks.x <= most_x and blocks.r <= most_r)
         warps = blocks.warps in range(1, MOST_WARPS + 1)
         if in_bounds and warps and blocks.x * blocks.r // (THREADS * blocks.warps) in POINTS and blocks not in found:
@@ -94,6 +95,21 @@ def _rows(usual: Blocks, row: int) -> Iterator[Blocks]:
     for step, warps, stages in ((8192, 8, 1), (2048, 8, 1), (4096, 8, 1), (2048, 4, 3), (8192, 16, 1), (1024, 4, 1)):
         if 2 * step <= whole:
             yield replace(usual, x=1, r=step, persistent=False, warps=warps, stages=stages)
+
+
+def _walked(usual: Blocks, row: int) -> Iterator[Blocks]:
+    """More and fewer rows at a time, some of the next on their way, by more and fewer threads."""
+    x, warps = usual.x, usual.warps
+    for rows, threads, stages in (
+        (x, warps, 1),
+        (2 * x, 2 * warps, usual.stages),
+        (2 * x, warps, 1),
+        (x, 2 * warps, usual.stages),
+        (2 * x, 2 * warps, 1),
+        (x // 2, warps // 2, usual.stages),
+    ):
+        if rows:
+            yield replace(usual, x=rows, warps=threads, stages=stages)
 
 
 def _columns(usual: Blocks, row: int) -> Iterator[Blocks]:

@@ -103,8 +103,7 @@ class Choices:
         blocks, points = self.blocks[form], math.prod(sizes)
         if blocks.shared:
             return points * -(-self._row // blocks.r), form, 1
-        tile = blocks.tile
-        if tile is None or points == 0:
+        if points == 0 or (blocks.tile is None and not blocks.walks):
             return points, form, blocks.x
         return programs(sizes, blocks), form, 1
 

@@ -39,13 +39,14 @@ from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import INDEX_RULES
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import index_of
-from inductor.triton.blocks import INT32_LIMIT, WORD, Blocks, Nature, choose
+from inductor.triton.blocks import INT32_LIMIT, WORD, Blocks, Nature, choose, walking
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
 from inductor.triton.online import Online, lanes, walked_together
 from inductor.triton.scans import beginning, has_scan, scan_lines, shared_part, sharing
-from inductor.triton.tiles import Tile, is_turned, tile_of
+from inductor.triton.tiles import is_turned, tile_of
+from inductor.triton.totals import fixed, is_total, walked
 from symshapes import print_expr
 
 CHECKS = "index_checks"
@@ -111,16 +112,19 @@ def nature_of(kernel: Kernel) -> Nature:
     width = max((arg.dtype.itemsize for arg in kernel.args if arg.role != "size"), default=1)
     tile = tile_of(kernel)
     finds = any(isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position for op in kernel.body.ops)
+    walks = walked(kernel)
+    if walks:
+        rows = {kernel.body.outer_vars[at] for at in walks}
+        return Nature(passes, width, read=_read(kernel, rows), walks=walks, totals=sum(map(is_total, kernel.body.ops)))
     turned = tile is None and is_turned(kernel)
-    return Nature(passes, width, tile, shared_part(kernel.body), _read(kernel, tile), turned, finds)
+    read = 0 if tile is None or not kernel.inner_sizes else _read(kernel, {kernel.body.outer_vars[tile.x]})
+    return Nature(passes, width, tile, shared_part(kernel.body), read, turned, finds=finds)
 
 
-def _read(kernel: Kernel, tile: Tile | None) -> int:
-    """Bytes that are read for each point of a block of columns."""
-    if tile is None or not kernel.inner_sizes:
-        return 0
+def _read(kernel: Kernel, along: set[Symbol]) -> int:
+    """Bytes that are read for each point of a block along outer variables and inner ones."""
     widths = {arg.name: arg.dtype.itemsize for arg in kernel.args}
-    axes = {kernel.body.outer_vars[tile.x]}, set(kernel.body.inner_vars)
+    axes = along, set(kernel.body.inner_vars)
     loads = dict.fromkeys((op.buffer, op.index) for op in kernel.body.ops if isinstance(op, Load))
     return sum(
         widths[buffer] for buffer, index in loads if all(not index.free_symbols.isdisjoint(axis) for axis in axes)
@@ -130,6 +134,10 @@ def _read(kernel: Kernel, tile: Tile | None) -> int:
 def blocks_for(sizes: tuple[int | None, ...], inner: int | None, nature: Nature, largest: int | None) -> Blocks:
     """Blocks of a kernel by what is known of it; see `choose`."""
     tile = nature.tile
+    if nature.walks:
+        over = [sizes[at] for at in nature.walks]
+        assert inner is not None, "rows whose length is known are held"
+        return walking(None if None in over else math.prod(map(int, over)), inner, nature, largest)  # type: ignore[arg-type]
     known = [size for size in sizes if size is not None]
     outer = math.prod(known) if len(known) == len(sizes) else None
     across = None if tile is None or tile.across is None else sizes[tile.across]
@@ -156,10 +164,17 @@ class KernelPrinter:
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
         self._word = _read_at_once(kernel)
         self._has_lanes = False
+        self._walk_now: range | None = None
+        """The passes that are printed as one walk, where rows are walked over in steps."""
+        self._fixed = frozenset[int]()
+        """Operations that are the same for all rows that a program walks through."""
 
     def text(self) -> str:
         """The whole function."""
         kernel = self.kernel
+        if self.blocks.walks:
+            self._walk()
+            return self._function()
         self._outer_variables()
         if kernel.inner_sizes:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
@@ -227,7 +242,7 @@ class KernelPrinter:
         if tile is None:
             self._line(f"x_count = {self._index(product(sizes))}")
             self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
-            self._line("x_mask = x_index < x_count")
+            self._line(f"x_mask = {self._x_mask(product(sizes))}")
             self._unflatten("x_index", variables, sizes)
             return
         axes = [("x", tile.x, "[:, None]", "")]
@@ -246,6 +261,60 @@ class KernelPrinter:
         rest = [at for at in range(len(variables)) if at not in (tile.x, tile.across)]
         self._unflatten("program", tuple(variables[at] for at in rest), tuple(sizes[at] for at in rest))
 
+    def _x_mask(self, count: Expr) -> str:
+        """Which of a block's outer points there are: a comparison, unless blocks are known to end where these do."""
+        whole = count.is_Integer and int(count) % self.blocks.x == 0
+        return "tl.full([XBLOCK, 1], 1, tl.int1)" if whole else "x_index < x_count"
+
+    def _r_mask(self, index: str) -> str:
+        """Which points there are along rows, some of which may be missing; the same of steps."""
+        count = product(self.kernel.inner_sizes)
+        if count.is_Integer and int(count) % self.blocks.r == 0:
+            return f"tl.broadcast_to(x_mask, [XBLOCK, {index}.shape[1]])"
+        return f"({index} < r_count) & x_mask"
+
+    # Totals
+
+    def _walk(self) -> None:
+        """A program's rows one after the other, and the totals of its columns in the end."""
+        body, sizes, inner = self.kernel.body, self.kernel.outer_sizes, self.kernel.inner_sizes
+        over = self.blocks.walks
+        rest = [at for at in range(len(sizes)) if at not in over]
+        count = product([sizes[at] for at in over])
+        self._line(f"program = {PROGRAM if self.part else 'tl.program_id(0)'}.to({self._int})")
+        self._unflatten("program", tuple(body.outer_vars[at] for at in rest), tuple(sizes[at] for at in rest))
+        self._line(f"r_count = {self._index(product(inner))}")
+        self._line(f"r_index = tl.arange(0, RBLOCK)[None, :].to({self._int})")
+        self._unflatten("r_index", body.inner_vars, inner)
+        self._fixed = fixed(body, [body.outer_vars[at] for at in over], self.plan.inner)
+        self._operations(tuple(sorted(self._fixed)))
+        totals = [at for at, op in enumerate(body.ops) if is_total(op)]
+        for at in totals:
+            dtype = body.dtype(self._total(at).value.at)
+            self._line(f"t{at} = tl.full([XBLOCK, RBLOCK], 0, {TRITON_DTYPES[dtype]})")
+        ahead = "" if self.blocks.stages == 1 else f", num_stages={self.blocks.stages}"
+        self._line(f"x_count = {self._index(count)}")
+        self._line(f"for start in {'tl.range' if ahead else 'range'}(0, {self._index(count)}, XBLOCK{ahead}):")
+        self._depth += 1
+        self._line(f"x_index = start + tl.arange(0, XBLOCK)[:, None].to({self._int})")
+        self._line(f"x_mask = {self._x_mask(count)}")
+        self._unflatten("x_index", tuple(body.outer_vars[at] for at in over), tuple(sizes[at] for at in over))
+        self._line(f"r_mask = {self._r_mask('r_index')}")
+        for k, walk in enumerate(self.plan.passes):
+            self._operations(tuple(at for at in self.plan.outer[k] if at not in self._fixed))
+            self._persistent_pass(walk)
+        self._operations(tuple(at for at in self.plan.outer[-1] if at not in self._fixed))
+        self._depth -= 1
+        for at in totals:
+            store = self._total(at)
+            index = f"tl.broadcast_to({self._index(store.index)}, [1, RBLOCK])"
+            self._line(f"tl.store({store.buffer} + {index}, tl.sum(t{at}, 0)[None, :], mask=r_index < r_count)")
+
+    def _total(self, at: int) -> Store:
+        op = self.kernel.body.ops[at]
+        assert isinstance(op, Store)
+        return op
+
     def _part(self) -> str:
         """Where a program's part of its row begins: the first programs have what a scan goes over first."""
         backward = any(isinstance(op, Scan) and op.backward for op in self.kernel.body.ops)
@@ -258,13 +327,13 @@ class KernelPrinter:
 
     def _inner_variables(self, start: str) -> None:
         self._line(f"r_index = {start} + tl.arange(0, RBLOCK)[None, :].to({self._int})")
-        self._line("r_mask = (r_index < r_count) & x_mask")
+        self._line(f"r_mask = {self._r_mask('r_index')}")
         variables, sizes = self.kernel.body.inner_vars, self.kernel.inner_sizes
         self._unflatten("r_index", variables, sizes)
         if any(self._is_one_word(at) for at in self.plan.inner):
             word = self._word
             self._line(f"w_index = {start} + {word} * tl.arange(0, RBLOCK // {word})[None, :].to({self._int})")
-            self._line("w_mask = (w_index < r_count) & x_mask")
+            self._line(f"w_mask = {self._r_mask('w_index')}")
             self._unflatten("w_index", tuple(map(_of_word, variables)), sizes)
 
     # Operations
@@ -344,7 +413,7 @@ class KernelPrinter:
             pointer = f"{op.buffer} + tl.broadcast_to({index}, [XBLOCK, RBLOCK // {word}])"
             self._value(at, f"prelude.repeated(tl.load({pointer}, mask=w_mask, other=0), {word}){widen}")
             return
-        if self._is_along_the_row(at, op):
+        if at in self._fixed or self._is_along_the_row(at, op):
             pointer = f"{op.buffer} + tl.broadcast_to({self._index(op.index)}, [1, RBLOCK])"
             self._value(at, f"tl.load({pointer}, mask=r_index < r_count, other=0){widen}")
             return
@@ -353,7 +422,16 @@ class KernelPrinter:
             pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
             self._value(at, f"tl.load({pointer}, mask={guard}, other=0)[:, None]{widen}")
         else:
-            self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0{self._kept(at)}){widen}")
+
+    def _kept(self, at: int) -> str:
+        """What to tell the cache of a row that is walked over in steps: to keep what a later walk reads again, and nothing else."""
+        if self._walk_now is None:
+            return ""
+        walks = [k for k, walk in enumerate(self.plan.passes) if at in walk.ops]
+        if walks[-1] > self._walk_now[-1]:
+            return ', eviction_policy="evict_last"'
+        return ', eviction_policy="evict_first"' if walks[0] < self._walk_now[0] else ""
 
     def _is_one_element(self, at: int, op: Load) -> bool:
         """Whether all points read the same one, which is there since a program has a point: it is read, and computed with, once."""
@@ -363,7 +441,13 @@ class KernelPrinter:
     def _is_one_word(self, at: int) -> bool:
         """Whether it is a load of one element for all that a thread reads by one instruction: what all of a channel's points share."""
         op, body, sizes = self.kernel.body.ops[at], self.kernel.body, self.kernel.inner_sizes
-        if not isinstance(op, Load) or op.mask is not None or self.blocks.tile is not None or self._word == 1:
+        if (
+            not isinstance(op, Load)
+            or op.mask is not None
+            or self.blocks.tile is not None
+            or self.blocks.walks
+            or self._word == 1
+        ):
             return False
         used = op.index.free_symbols
         apart = used.isdisjoint((*body.inner_vars[-1:], *body.indirects())) and not used.isdisjoint(body.inner_vars)
@@ -377,13 +461,19 @@ class KernelPrinter:
         return op.index.free_symbols.isdisjoint((body.outer_vars[tile.x], *body.indirects()))
 
     def _store(self, at: int, op: Store) -> None:
+        if op.mode == "total":
+            self._line(f"t{at} += tl.where(r_mask, {self._operand(op.value)}, 0)")
+            return
         pointer, guard = self._access(at, op, None)
         shape = "[XBLOCK, RBLOCK]" if self._covers_block(at) else "[XBLOCK, 1]"
         value = f"tl.broadcast_to({self._operand(op.value)}, {shape})"
         if op.mode == "add":  # nobody reads a sum before the kernel has ended: memory need not be in order before
             self._line(f'tl.atomic_add({pointer}, {value}, mask={guard}, sem="relaxed")')
         else:
-            self._line(f"tl.store({pointer}, {value}, mask={guard})")
+            late = self._walk_now is not None and self._walk_now[0] > 0
+            passing = late and all(load.buffer != op.buffer for load in self.kernel.body.loads())
+            policy = ', eviction_policy="evict_first"' if passing else ""
+            self._line(f"tl.store({pointer}, {value}, mask={guard}{policy})")
 
     def _indirect(self, at: int, op: Indirect) -> None:
         symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
@@ -439,7 +529,7 @@ class KernelPrinter:
 
     def _finish_position(self, at: int, kind: str, values: str, positions: str) -> None:
         best, positions = TRITON_REDUCTIONS[kind].finish.format(values), positions.replace("a.shape", f"{values}.shape")
-        self._line(f"p{at} = tl.min(tl.where(prelude.same({values}, {best}), {positions}, r_count), 1)")
+        self._line(f"p{at} = tl.min(tl.where(prelude.is_best({values}, {best}), {positions}, r_count), 1)")
         self._value(at, f"p{at}[:, None].to(tl.int64)")
 
     def _loop_end(self) -> str:
@@ -477,7 +567,9 @@ class KernelPrinter:
         if any(scan.backward for scan in scans.values()):
             start = f"((r_count - 1) // RBLOCK * RBLOCK - start{k})"
         self._inner_variables(start)
+        self._walk_now = range(k, k + (2 if together else 1))
         self._operations(walk.ops)
+        self._walk_now = None
         for one in together:
             self._line(one.step(self._operand(one.value), f"start{k}"))
         for at in alone:

@@ -149,25 +149,20 @@ def log_add_exp(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def largest_of(a, b):  # type: ignore[no-untyped-def]
-    """The larger of two floating numbers by one instruction; NaN if either is."""
-    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-
-
-@triton.jit
 def add_exponentials(most, total, x):  # type: ignore[no-untyped-def]
     """Each lane's largest number and the sum of the exponentials of its numbers' differences from it, with those of one more block.
     -inf adds nothing, also before there is another."""
     x = tl.reshape(x, [x.shape[0], x.shape[1] // most.shape[1], most.shape[1]])
-    largest = largest_of(tl.reduce(x, 1, largest_of), most)
+    largest = prelude.maximum(tl.reduce(x, 1, prelude.maximum), most)
     base = tl.where(largest == float("-inf"), 0.0, largest)
-    return largest, total * libdevice.exp(most - base) + tl.sum(libdevice.exp(x - base[:, None, :]), 1)
+    # By two instructions: what these round of a number's exponential (all are 1 at most) goes up and down, and not into the sum of many.
+    return largest, total * libdevice.exp(most - base) + tl.sum(tl.exp(x - base[:, None, :]), 1)
 
 
 @triton.jit
 def all_exponentials(most, total):  # type: ignore[no-untyped-def]
     """Those of all lanes together."""
-    largest = tl.reduce(most, 1, largest_of)[:, None]
+    largest = tl.reduce(most, 1, prelude.maximum)[:, None]
     return largest, tl.sum(total * libdevice.exp(most - largest), 1)[:, None]
 
 

@@ -41,19 +41,27 @@ def remainder(a, b):  # type: ignore[no-untyped-def]
 @triton.jit
 def maximum(a, b):  # type: ignore[no-untyped-def]
     """The larger; NaN if either is."""
-    return tl.where((a > b) | (a != a), a, b)
+    a, b = tl.broadcast(a, b)
+    if a.dtype.is_floating():
+        return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+    else:
+        return tl.where(a > b, a, b)
 
 
 @triton.jit
 def minimum(a, b):  # type: ignore[no-untyped-def]
     """The smaller; NaN if either is."""
-    return tl.where((a < b) | (a != a), a, b)
+    a, b = tl.broadcast(a, b)
+    if a.dtype.is_floating():
+        return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+    else:
+        return tl.where(a < b, a, b)
 
 
 @triton.jit
-def same(a, b):  # type: ignore[no-untyped-def]
-    """Whether both are the same number, or NaN."""
-    return (a == b) | ((a != a) & (b != b))
+def is_best(a, best):  # type: ignore[no-untyped-def]
+    """Whether a number is the largest, or the smallest, one among those that it is of, which is NaN if any is."""
+    return (a == best) | (a != a)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
