@@ -5,7 +5,6 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 
 from __future__ import annotations
 
-import builtins
 import math
 from typing import Any
 
@@ -25,9 +24,6 @@ from .replacement import Backend, Capture, Replacement
 from .settings import restored
 from .variables.reconstruction import CannotReconstruct
 
-#: The classes of the language, by whose names what is evaluated is told apart.
-_CLASSES = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
-
 
 def capture_frame(
     frame: FrameInput,
@@ -45,9 +41,6 @@ def capture_frame(
     confused = confuses_cells(frame.code)
     if confused is not None:
         raise SkipFrame(confused)
-    replaced = next((name for name, cls in _CLASSES.items() if vars(builtins).get(name) is not cls), None)
-    if replaced is not None:
-        raise SkipCall(f"the program put something else in the place of the built-in {replaced}")
     if in_forward_mode():
         raise SkipCall("forward-mode differentiation is on")
     if dispatch_mode_depth():

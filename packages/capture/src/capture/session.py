@@ -36,6 +36,7 @@ from .graph import CapturedGraph
 from .guards import Guard, build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
+from .language import replaced_builtin
 from .notices import tell, warnings_kept_from_raising
 from .replacement import Capture
 from .report import Failure, Trace, newly_dynamic
@@ -138,6 +139,10 @@ class Session:
         watcher = _torch.watcher_in_force()
         if watcher:  # it would see what capturing does, and not what kernels do
             self.leave(code, watcher, warn=False)
+            return None
+        replaced = replaced_builtin()
+        if replaced is not None:  # all that follows, of ours and of the library, computes with it
+            self.leave(code, f"the program put something else in the place of the built-in {replaced}", warn=False)
             return None
         # Those with constants serve one module each; what comes after serves all.
         freeze = self.freeze and len(_native.entries(code, self)) < self.cache_limit // 2

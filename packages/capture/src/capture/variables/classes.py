@@ -22,7 +22,7 @@ from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import checked_arguments, handler_of
-from .iterators import SequenceIterator
+from .iterators import Computed
 from .lifetimes import require_from_outside
 from .lookups import (
     MISSING,
@@ -152,7 +152,8 @@ class Class(Known):
         if found is not None:
             return m.iteration.iterate_with(found)
         if issubclass(self.value, enum.Enum):
-            return m.effects.created(SequenceIterator(m.builder.new_tuple([m.builder.known(x) for x in self.value])))
+            members = m.builder.new_tuple([m.builder.known(each) for each in self.value])
+            return m.effects.created(Computed(members, types.GeneratorType))
         return super().iterate(m)
 
     def length(self, m: Interpreter) -> Variable:

@@ -1,0 +1,99 @@
+"""What the interpreter keeps to itself, and CPython's own tests look at: settings of its conversions, functions that an extension runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+from capture import _native
+
+X = torch.ones(2)
+MANY = 10**3000
+SPEC, FIELD = "%d", "{}"
+
+
+@pytest.mark.parametrize(
+    "convert", [str, repr, lambda n: f"{n}", lambda n: SPEC % n, lambda n: FIELD.format(n), lambda n: [n].__repr__()]
+)
+def test_long_integers_are_converted_by_the_setting_in_force(convert: Any) -> None:
+    def told(x: torch.Tensor) -> Any:
+        return x + 1, len(convert(MANY))
+
+    compiled = capture.compile(told)
+    assert compiled(X)[1] >= 3001
+    kept = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(1000)
+        with pytest.raises(ValueError, match="Exceeds the limit"):
+            compiled(X)
+    finally:
+        sys.set_int_max_str_digits(kept)
+    assert compiled(X)[1] >= 3001
+
+
+def test_integers_of_long_texts_are_read_by_the_setting_in_force() -> None:
+    text = "1" * 3000
+    compiled = capture.compile(lambda x: (x + 1, int(text) % 10))
+    assert compiled(X)[1] == 1
+    kept = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(1000)
+        with pytest.raises(ValueError, match="Exceeds the limit"):
+            compiled(X)
+    finally:
+        sys.set_int_max_str_digits(kept)
+
+
+if sys.version_info >= (3, 12):  # before, there is no such function
+
+    def test_a_function_that_an_extension_runs() -> None:
+        testing = pytest.importorskip("_testcapi")
+
+        def inner(x: torch.Tensor) -> Any:
+            return x + 1
+
+        class Reading:
+            def __getattribute__(self, name: str) -> Any:
+                return name
+
+        compiled = capture.compile(lambda x: (inner(x), Reading().what, x))
+        assert not _native.is_overridden(inner)
+        testing.function_setvectorcall(inner)
+        testing.function_setvectorcall(Reading.__getattribute__)
+        assert _native.is_overridden(inner)
+        assert compiled(X)[:2] == ("overridden", "overridden")
+
+
+def test_class_entries() -> None:
+    class Base:
+        there = 1
+
+    class Made(Base):
+        pass
+
+    assert _native.class_entry(Made, "there") == (1, Base)
+    assert _native.class_entry(Made, "nowhere") is None
+    assert _native.class_entry(bool, "bit_length") == (int.__dict__["bit_length"], int)
+    with pytest.raises(TypeError):
+        _native.class_entry(1, "there")  # type: ignore[arg-type]
+
+
+def test_keys_that_act() -> None:
+    class Plain(str):
+        pass
+
+    class Acting(str):
+        def __eq__(self, other: object) -> bool:
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    for keys in ((), ("a",), (1, None, (2,)), (Plain("a"), "b"), (object(),)):
+        assert not _native.keys_act(dict.fromkeys(keys))
+    assert _native.keys_act({"b": 1, Acting("a"): 2})
+    with pytest.raises(LookupError):
+        _native.class_entry(type("Made", (), {Acting("a"): 2}), "a")

@@ -1,0 +1,148 @@
+"""What CPython's own tests of the language look at: keys that act as they are compared, built-ins that are replaced, iterators' types."""
+
+import builtins
+import collections
+import enum
+import functools
+import gc
+import types
+import weakref
+
+from .registry import program
+
+
+class Acting:
+    """A key of the hash of a text, that notes when it is compared."""
+
+    def __init__(self, text, asked):
+        self.hash = hash(text)
+        self.asked = asked
+
+    def __hash__(self):
+        return self.hash
+
+    def __eq__(self, other):
+        self.asked.append(other)
+        return False
+
+
+@program
+def keys_that_act_in_an_object_break(x):
+    class Holder:
+        attr = 1
+
+    asked = []
+    holder = Holder()
+    holder.__dict__[Acting("attr", asked)] = 0
+    return holder.attr, len(asked), holder.attr, len(asked), x + 1
+
+
+@program
+def keys_that_act_in_a_class_break(x):
+    asked = []
+    made = type("Made", (), {Acting("attr", asked): 0, "attr": 2})
+    return made.attr, made().attr, set(asked), x + 1  # how often is the cache of look-ups' to say
+
+
+class Asking(types.ModuleType):
+    log = []
+
+    def __getattribute__(self, name):
+        Asking.log.append(name)
+        return super().__getattribute__(name)
+
+
+@program
+def a_modules_class_is_asked_no_more_than_it_is_break(x):
+    made = Asking("a")
+    made.foo = 12
+    Asking.log.clear()
+    found = made.foo
+    del made.foo
+    return found, list(Asking.log), x + 1
+
+
+@program
+def a_table_that_notices_in_a_generic_function_break(x):
+    class Noticing(collections.UserDict):
+        def __getitem__(self, key):
+            asked.append(key)
+            return super().__getitem__(key)
+
+    asked = []
+    table = Noticing()
+    kept, weakref.WeakKeyDictionary = weakref.WeakKeyDictionary, lambda: table
+    try:
+        chosen = functools.singledispatch(lambda value: "any")
+        gc.isenabled()
+        return chosen(1), list(table), chosen(2), asked, x + 1
+    finally:
+        weakref.WeakKeyDictionary = kept
+
+
+@program
+def a_replaced_built_in_break(x):
+    counted = []
+    kept = builtins.len
+
+    def counting(value):
+        counted.append(value)
+        return kept(value)
+
+    try:
+        builtins.len = counting
+        gc.isenabled()
+        return [len("abc"), len("ab")], counted, x + 1
+    finally:
+        builtins.len = kept
+
+
+@program
+def iterators_of_texts_break(x):
+    ended = iter("ab")
+    list(ended)
+    begun = iter(b"abc")
+    next(begun)
+    made = [iter("abc"), iter(b"abc"), iter("ü"), iter(range(2**70, 2**70 + 2)), iter(""), ended, begun]
+    within = [type(each).__name__ for each in made]
+    gc.isenabled()
+    return (
+        within,
+        [type(each).__name__ for each in made],
+        [each.__reduce__()[1:] for each in made[:-2]],
+        [*map(list, made)],
+        x,
+    )
+
+
+@program
+def reading_iterators_of_texts(x):
+    made = iter("abc")
+    return type(made).__name__, next(made), list(made), next(made, 0), x + 1
+
+
+class Planet(enum.Enum):
+    EARTH = 1
+    MARS = 2
+
+    def __init__(self, number):
+        self.moons = number
+        self.seen = []
+
+
+@program
+def what_members_hold(x):
+    known = Planet.EARTH.moons, len(Planet.EARTH.seen), Planet.EARTH.__dict__ is vars(Planet.EARTH), Planet.MARS.moons
+    Planet.EARTH.seen.append(1)
+    later = len(Planet.EARTH.seen)
+    Planet.EARTH.seen.clear()
+    return known, later, x + 1
+
+
+@program
+def what_members_are_given_break(x):
+    before = Planet.EARTH.moons
+    Planet.EARTH.__dict__["moons"] = before + 1
+    after = Planet.EARTH.moons
+    Planet.EARTH.moons = 1
+    return before, after, Planet.EARTH.moons, x + 1
