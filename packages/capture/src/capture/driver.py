@@ -59,6 +59,10 @@ def capture_frame(
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
+                if is_worthless(attempt, history):
+                    break_at = before_call(attempt)
+                    reason = Break(attempt.reason or "unknown", attempt.stopped_line())
+                    continue
                 attempt.m.recorder.check_views()
                 if break_at is None and spread.another(attempt.m, attempt.finished):
                     continue
@@ -101,6 +105,9 @@ def capture_frame(
                     reason = Break(problem.why, attempt.line)
                 break_at = earlier_step(attempt.m.recorder.placed, step)
             except Stopped as stopped:
+                if is_worthless(attempt, history):
+                    break_at, reason = before_call(attempt), Break(stopped.reason, stopped.user_line)
+                    continue
                 if break_at is None and spread.another(attempt.m, False):
                     continue
                 if attempt.m.recorder.dynamic_sizes.close():
@@ -137,6 +144,25 @@ def capture_frame(
                 raise
             finally:
                 attempt.m.release()
+
+
+#: A capture of more instructions in which there is nothing to compile takes far longer than to run them.
+_WORTH = 5_000
+
+
+def is_worthless(attempt: Attempt, history: History) -> bool:
+    """Whether an evaluation was given up for its length, with nothing to compile: piece by piece it would go on so."""
+    m = attempt.m
+    if m.recorder.graph.first_call is not None or m.state.break_at is not None:
+        return False
+    return (m.state.exhausted and m.state.instructions > _WORTH) or (m.state.took_many and history.is_worn_out())
+
+
+def before_call(attempt: Attempt) -> int:
+    """The step at which the frame called what took so long, which is to be run for real; raises ``SkipFrame`` where it took so long itself."""
+    if attempt.m.state.in_long_call and attempt.frame.step > 1:
+        return attempt.frame.step
+    raise SkipFrame("more instructions than config.max_instructions, and nothing to compile")
 
 
 class Numbers:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import capture
+import capture.session
 from capture import _native
 
 X = torch.ones(2)
@@ -97,3 +98,43 @@ def test_keys_that_act() -> None:
     assert _native.keys_act({"b": 1, Acting("a"): 2})
     with pytest.raises(LookupError):
         _native.class_entry(type("Made", (), {Acting("a"): 2}), "a")
+
+
+def test_long_loops_with_nothing_to_compile_run_in_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def numbers(count: int) -> list[int]:
+        out = []
+        for i in range(count):
+            out.append(i)
+        return out
+
+    def whole(x: torch.Tensor) -> torch.Tensor:
+        out = []
+        for i in range(20_000):
+            out.append(i)
+        return x + len(out)
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        return x + len(numbers(20_000))
+
+    monkeypatch.setattr(capture.config, "max_instructions", 10_000)
+    monkeypatch.setattr(capture.session, "tell", lambda *_: None)
+    for program, frames, graphs in ((whole, 0, 0), (called, 2, 1)):
+        compiled = capture.compile(program)
+        assert torch.equal(compiled(X), X + 20_000)
+        report = capture.report(compiled)
+        assert (report.frames, report.graph_count) == (frames, graphs)
+        assert any("nothing to compile" in each for each in report.skipped)
+
+
+def test_elements_of_a_long_iterator_are_taken_piece_by_piece_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last(values: Any) -> Any:
+        found = None
+        for found in values:
+            pass
+        return found
+
+    monkeypatch.setattr(capture.session, "tell", lambda *_: None)
+    compiled = capture.compile(last)
+    for _ in range(3):
+        assert compiled(iter([str(i) for i in range(5_000)])) == "4999"
+    assert capture.report(compiled).frames <= 3
