@@ -238,6 +238,11 @@ class Session:
         """A code object reached ``config.recompile_limit``: what does not fit runs eagerly from now on."""
         failed = self.failed_guard(FrameInput(func, code, args, globals, builtins))
         why = f"; the guard that failed last: {failed}" if failed else ""
+        if sum(entry.code is not None for entry in _native.entries(code, self)) < self.cache_limit:
+            self.leave(
+                code, f"many variants were looked at, none has anything to compile, and none fits{why}", warn=False
+            )
+            return
         self.leave(code, f"{self.cache_limit} variants were captured (config.recompile_limit) and none fits{why}")
 
     def on_depth(self, code: CodeType, reason: str) -> None:

@@ -138,3 +138,22 @@ def test_elements_of_a_long_iterator_are_taken_piece_by_piece_a_few_times_only(m
     for _ in range(3):
         assert compiled(iter([str(i) for i in range(5_000)])) == "4999"
     assert capture.report(compiled).frames <= 3
+
+
+def test_calls_with_nothing_to_compile_are_not_looked_at_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(number: complex) -> complex:
+        return number * 2
+
+    def many(call: Any) -> Any:
+        return [call(complex(i, 1)) for i in range(1000)]
+
+    told: list[str] = []
+    monkeypatch.setattr(capture.session, "tell", lambda text, *_: told.append(text))
+    compiled = capture.compile(plain)
+    assert many(compiled) == many(plain)
+    report = capture.report(compiled)
+    assert report.frames == 8 * capture.config.recompile_limit
+    assert any("none has anything to compile" in each for each in report.skipped)
+    assert not told
+    whole = capture.compile(plain, fullgraph=True)
+    assert many(whole)[-1] == complex(1998, 2)
