@@ -1,7 +1,7 @@
 """The C part: frame hook, code cache, guard programs. See `_native/*.c`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, Final, NoReturn, Protocol, final
 
 class Session(Protocol):
@@ -313,6 +313,9 @@ def class_entry(cls: type, name: str, /) -> tuple[Any, type] | None:
 
 def keys_act(dictionary: dict[Any, Any], /) -> bool:
     """Whether looking something up in a dictionary may run code of its keys', which say in Python what they are equal to."""
+
+def is_over(frame: FrameType, /) -> bool:
+    """Whether a frame was left for good, by a result or an exception."""
 
 def is_overridden(function: FunctionType, /) -> bool:
     """Whether an extension has put its own way of running a function in the place of the interpreter's."""

@@ -81,6 +81,17 @@ keys_act(PyObject *Py_UNUSED(module), PyObject *dict)
     return PyBool_FromLong(asks_keys(dict));
 }
 
+/* Whether a frame was left for good: what is left of it is its object's. */
+PyObject *
+is_over(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyFrame_Check(op)) {
+        PyErr_SetString(PyExc_TypeError, "is_over() takes a frame");
+        return NULL;
+    }
+    return PyBool_FromLong(((PyFrameObject *)op)->f_frame->owner == FRAME_OWNED_BY_FRAME_OBJECT);
+}
+
 /* Extensions may put their own in the place of what runs a function's code. */
 PyObject *
 is_overridden(PyObject *Py_UNUSED(module), PyObject *op)

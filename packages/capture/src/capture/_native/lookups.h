@@ -5,6 +5,7 @@
 
 PyObject *class_entry(PyObject *module, PyObject *args);
 PyObject *keys_act(PyObject *module, PyObject *dict);
+PyObject *is_over(PyObject *module, PyObject *frame);
 PyObject *is_overridden(PyObject *module, PyObject *function);
 
 #endif
