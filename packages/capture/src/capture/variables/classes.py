@@ -27,6 +27,7 @@ from .lifetimes import require_from_outside
 from .lookups import (
     MISSING,
     abstract_methods,
+    can_change,
     check_as_found,
     class_lookup,
     has_entry,
@@ -321,7 +322,8 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         if made is not None:
             return made
         require_from_outside(m, args[0])
-    if payload is None:
+    inherits = any(each is not owner and not can_change(each) for each in cls.__mro__[: cls.__mro__.index(owner)])
+    if payload is None or (owner is tuple and inherits):  # as sys.flags does, of which the program can make none
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
     if kwargs and isinstance(class_lookup(m, cls, "__new__")[0], types.BuiltinFunctionType) and base in _BY_NEW:
         raise Unsupported(f"construction of {cls.__name__} with keyword arguments")

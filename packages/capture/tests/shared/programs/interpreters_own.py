@@ -1,12 +1,16 @@
 """What CPython's own tests of the language look at: keys that act as they are compared, built-ins that are replaced, iterators' types."""
 
+import abc
 import builtins
 import collections
 import enum
 import functools
 import gc
+import sys
 import types
+import typing
 import weakref
+from typing import runtime_checkable
 
 from .registry import program
 
@@ -146,3 +150,122 @@ def what_members_are_given_break(x):
     after = Planet.EARTH.moons
     Planet.EARTH.moons = 1
     return before, after, Planet.EARTH.moons, x + 1
+
+
+def _outcome(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@runtime_checkable
+class Sized(typing.Protocol):
+    size: int
+
+
+class Asked:
+    def __init__(self):
+        self.size = 1
+
+
+@program
+def rules_of_typing_break(x):
+    asked = Asked()
+    return (
+        _outcome(lambda: isinstance(42, typing.Any)),
+        _outcome(lambda: isinstance(42, Sized)),
+        _outcome(lambda: isinstance("a", typing.SupportsIndex)),
+        _outcome(lambda: isinstance(1, typing.SupportsIndex)),
+        isinstance(asked, Sized),
+        x + 1,
+    )
+
+
+@program
+def rules_of_typing_for_classes_of_the_frame_break(x):
+    class Own:
+        def __init__(self):
+            self.size = 1
+
+    class Plain:
+        pass
+
+    return isinstance(Own(), Sized), isinstance(Plain(), Sized), x + 1
+
+
+@program
+def what_is_no_base_break(x):
+    def made(base):
+        class Made(base):
+            pass
+
+        return Made.__name__
+
+    return [_outcome(lambda: made(each)) for each in (typing.ClassVar, typing.Union, typing.TypeVar("T"))], x + 1
+
+
+class Descriptor:
+    def __init__(self, function):
+        self.function = function
+
+    @property
+    def __isabstractmethod__(self):
+        return getattr(self.function, "__isabstractmethod__", False)
+
+
+@program
+def abstract_by_what_a_descriptor_says_break(x):
+    class Made(abc.ABC):
+        @Descriptor
+        @abc.abstractmethod
+        def method(self):
+            return 3
+
+    return _outcome(Made)[0], x + 1
+
+
+class NoTruth:
+    def __bool__(self):
+        raise ValueError("no truth")
+
+
+@program
+def abstract_by_what_has_no_truth_break(x):
+    def made():
+        class Made(abc.ABC):
+            def method(self):
+                return 3
+
+            method.__isabstractmethod__ = NoTruth()
+
+        return Made
+
+    return _outcome(made), x + 1
+
+
+def _made_of_itself(value):
+    made = type(value)
+    try:
+        made(value)
+        return "made"
+    except TypeError:
+        return "refused"
+
+
+@program
+def classes_without_instances_break(x):
+    return _made_of_itself(sys.flags), _made_of_itself(sys.version_info), x + 1
+
+
+class Formatted:
+    def __format__(self, spec):
+        return f"given {spec}"
+
+
+@program
+def formats_that_are_no_texts(x):
+    try:
+        return format(Formatted(), None), x + 1
+    except TypeError as error:
+        return format(Formatted(), "a"), str(error), x + 1
