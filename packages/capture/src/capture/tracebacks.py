@@ -78,7 +78,7 @@ def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
     if raised_in is not None:
         place = raised_in()
         return _raised_in.get(code) is None and place is not None and _function(place) is _function(code)
-    if following.tb_frame.f_back not in (None, frame.tb_frame):
+    if following.tb_frame.f_back not in (None, frame.tb_frame, frame.tb_frame.f_back):  # which is hidden meanwhile
         return False
     return origin_of(_original(then) or then) is not None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -157,3 +160,56 @@ def test_calls_with_nothing_to_compile_are_not_looked_at_without_end(monkeypatch
     assert not told
     whole = capture.compile(plain, fullgraph=True)
     assert many(whole)[-1] == complex(1998, 2)
+
+
+def _stack() -> list[tuple[str, int]]:
+    frame, found = sys._getframe(1), []
+    while frame is not None and len(found) < 5:
+        found.append((frame.f_code.co_name, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def _inner(x: torch.Tensor) -> Any:
+    gc.isenabled()
+    before = _stack()
+    gc.isenabled()
+    return before, _stack(), x + 1
+
+
+def _looking(x: torch.Tensor) -> Any:
+    before = _stack()
+    y = x + 1
+    gc.isenabled()
+    within = _inner(y)
+    try:
+        gc.isenabled()
+        raise ValueError
+    except ValueError:
+        gc.isenabled()
+        handling = _stack()
+    return before, within[:2], handling, [each.function for each in inspect.stack()[:3]]
+
+
+def _warning(x: torch.Tensor) -> torch.Tensor:
+    gc.isenabled()
+    y = x + 1
+    gc.isenabled()
+    warnings.warn("of the caller", stacklevel=2)
+    return y
+
+
+def _calling(function: Any) -> Any:
+    return function(X)
+
+
+def test_a_frame_that_goes_on_after_a_break_is_there_once() -> None:
+    assert _calling(capture.compile(_looking)) == _calling(_looking)
+    lines = []
+    for function in (_warning, capture.compile(_warning)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _calling(function)
+        lines += [(each.filename, each.lineno) for each in caught]
+    assert len(lines) == 2
+    assert lines[0] == lines[1]

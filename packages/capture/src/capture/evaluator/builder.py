@@ -254,6 +254,8 @@ class VariableBuilder:
             return convert(self._m, value)
         if isinstance(value, BaseException):
             return self._effects.created(ExceptionObject(cls, [self.from_python(a) for a in value.args]))
+        if hasattr(cls, "__next__"):  # each run would go on where the one before ended
+            raise Unsupported(f"a {cls.__name__}, which is made for real")
         return self.known(value)
 
     def new_tuple(self, items: list[Variable]) -> Tuple:

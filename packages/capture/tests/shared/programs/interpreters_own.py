@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import gc
+import itertools
 import sys
 import types
 import typing
@@ -269,3 +270,13 @@ def formats_that_are_no_texts(x):
         return format(Formatted(), None), x + 1
     except TypeError as error:
         return format(Formatted(), "a"), str(error), x + 1
+
+
+def _nth(function, n):
+    made = function.__code__.co_positions()
+    return next(itertools.islice(made, n, None))[0], next(iter(function.__code__.co_lines()))[2]
+
+
+@program
+def iterators_of_what_does_not_change_break(x):
+    return [_nth(_outcome, n) for n in (2, 2, 5, 2)], _nth(_made_of_itself, 1), x + 1
