@@ -78,7 +78,8 @@ def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
     if raised_in is not None:
         place = raised_in()
         return _raised_in.get(code) is None and place is not None and _function(place) is _function(code)
-    if following.tb_frame.f_back not in (None, frame.tb_frame, frame.tb_frame.f_back):  # which is hidden meanwhile
+    # Meanwhile it is hidden: what goes on has its caller, and what it called has itself.
+    if following.tb_frame.f_back is not frame.tb_frame.f_back:
         return False
     return origin_of(_original(then) or then) is not None
 
