@@ -300,7 +300,7 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, List | Dict | Set):
         value.hash_key(m)  # raises, or is that of a frozen set
     if hashes_as_itself(value):
-        return Constant(hash(value.hash_key(m)))
+        return Constant(m.builder.fold(hash, [value.hash_key(m)]))
     raise Unsupported(f"hash of {value!r}")
 
 

@@ -280,3 +280,17 @@ def _nth(function, n):
 @program
 def iterators_of_what_does_not_change_break(x):
     return [_nth(_outcome, n) for n in (2, 2, 5, 2)], _nth(_made_of_itself, 1), x + 1
+
+
+class NoHash(type):
+    __hash__ = None
+
+
+class Unhashable(metaclass=NoHash):
+    pass
+
+
+@program
+def hashes_of_unions_break(x):
+    made = int | Unhashable
+    return _outcome(lambda: hash(made))[0], hash(int | str) == hash(str | int), x + 1
