@@ -10,6 +10,7 @@ import itertools
 import sys
 import types
 import typing
+import warnings
 import weakref
 from typing import runtime_checkable
 
@@ -294,3 +295,24 @@ class Unhashable(metaclass=NoHash):
 def hashes_of_unions_break(x):
     made = int | Unhashable
     return _outcome(lambda: hash(made))[0], hash(int | str) == hash(str | int), x + 1
+
+
+@program
+def what_an_asynchronous_generator_never_gives_break(x):
+    async def numbers():
+        yield 1
+
+    told = []
+    for ask in ("asend", "athrow", "aclose"):
+        made = numbers()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            if ask == "asend":
+                made.asend(None)
+            elif ask == "athrow":
+                made.athrow(ValueError())
+            else:
+                made.aclose()
+            gc.collect()
+        told.append([str(each.message) for each in seen])
+    return told, x + 1
