@@ -322,8 +322,7 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         if made is not None:
             return made
         require_from_outside(m, args[0])
-    inherits = any(each is not owner and not can_change(each) for each in cls.__mro__[: cls.__mro__.index(owner)])
-    if payload is None or (owner is tuple and inherits):  # as sys.flags does, of which the program can make none
+    if payload is None or (owner is tuple and _is_of_c(cls)):
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
     if kwargs and isinstance(class_lookup(m, cls, "__new__")[0], types.BuiltinFunctionType) and base in _BY_NEW:
         raise Unsupported(f"construction of {cls.__name__} with keyword arguments")
@@ -331,6 +330,11 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         check_operators(m, cls)
         return m.effects.created(NamedTuple(m.iteration.elements(args[0]) if args else [], cls))
     return m.effects.created(Object(cls, payload=m.effects.created(payload(m, args))))
+
+
+def _is_of_c(cls: type) -> bool:
+    """Whether a class of tuples is, or has a base, written in C: as of sys.flags, it may be that the program can make none."""
+    return any(each is not tuple and each is not object and not can_change(each) for each in cls.__mro__)
 
 
 #: Built-in classes that take all that they are made of in ``__new__``.
