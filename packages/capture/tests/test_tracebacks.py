@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import capture
+from capture import tracebacks
+from capture.evaluator import state
 
 
 def helper(y: torch.Tensor) -> torch.Tensor:
@@ -198,3 +200,21 @@ def test_code_without_its_lines(kept: int) -> None:
     function.__code__ = function.__code__.replace(co_linetable=function.__code__.co_linetable[:kept])
     x = torch.ones(2)
     assert torch.equal(capture.compile(function)(x), function(x))
+
+
+def test_an_exception_through_many_frames_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deep(x: torch.Tensor, n: int) -> torch.Tensor:
+        if n:
+            return deep(x, n - 1) + 1
+        raise ValueError("deep")
+
+    looked: list[Any] = []
+    kept = tracebacks._original
+    monkeypatch.setattr(tracebacks, "_original", lambda code: looked.append(code) or kept(code))
+    monkeypatch.setattr(state, "_MAX_DEPTH", 3)
+    with pytest.raises(ValueError, match="deep") as raised:
+        capture.compile(deep)(torch.ones(2), 300)
+    assert len(looked) < 12 * 300
+    lines = [entry.lineno for entry in traceback.extract_tb(raised.tb)[1:]]
+    first = deep.__code__.co_firstlineno
+    assert lines == [first + 2] * 300 + [first + 3]

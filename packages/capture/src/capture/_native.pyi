@@ -1,7 +1,7 @@
 """The C part: frame hook, code cache, guard programs. See `_native/*.c`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, Final, NoReturn, Protocol, final
 
 class Session(Protocol):
@@ -304,6 +304,21 @@ def address(value: object) -> int:
 
 def function_code(function: FunctionType) -> CodeType:
     """``function.__code__`` without the audit event; raises ``TypeError`` for what is no function written in Python."""
+
+def class_entry(cls: type, name: str, /) -> tuple[Any, type] | None:
+    """What a class, or the first along its MRO that has it, holds under a name, and which that is.
+
+    Raises ``LookupError`` where looking it up may run code: names that say in Python what they are equal to.
+    """
+
+def keys_act(dictionary: dict[Any, Any], /) -> bool:
+    """Whether looking something up in a dictionary may run code of its keys', which say in Python what they are equal to."""
+
+def is_over(frame: FrameType, /) -> bool:
+    """Whether a frame was left for good, by a result or an exception."""
+
+def is_overridden(function: FunctionType, /) -> bool:
+    """Whether an extension has put its own way of running a function in the place of the interpreter's."""
 
 def dissolve(cls: type, /) -> bool: ...
 def exactly_equal(left: Any, right: Any) -> bool:

@@ -5,7 +5,6 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 
 from __future__ import annotations
 
-import builtins
 import math
 from typing import Any
 
@@ -25,9 +24,6 @@ from .replacement import Backend, Capture, Replacement
 from .settings import restored
 from .variables.reconstruction import CannotReconstruct
 
-#: The classes of the language, by whose names what is evaluated is told apart.
-_CLASSES = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
-
 
 def capture_frame(
     frame: FrameInput,
@@ -45,9 +41,6 @@ def capture_frame(
     confused = confuses_cells(frame.code)
     if confused is not None:
         raise SkipFrame(confused)
-    replaced = next((name for name, cls in _CLASSES.items() if vars(builtins).get(name) is not cls), None)
-    if replaced is not None:
-        raise SkipCall(f"the program put something else in the place of the built-in {replaced}")
     if in_forward_mode():
         raise SkipCall("forward-mode differentiation is on")
     if dispatch_mode_depth():
@@ -66,6 +59,10 @@ def capture_frame(
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
+                if is_worthless(attempt, history):
+                    break_at = before_call(attempt)
+                    reason = Break(attempt.reason or "unknown", attempt.stopped_line())
+                    continue
                 attempt.m.recorder.check_views()
                 if break_at is None and spread.another(attempt.m, attempt.finished):
                     continue
@@ -108,6 +105,9 @@ def capture_frame(
                     reason = Break(problem.why, attempt.line)
                 break_at = earlier_step(attempt.m.recorder.placed, step)
             except Stopped as stopped:
+                if is_worthless(attempt, history):
+                    break_at, reason = before_call(attempt), Break(stopped.reason, stopped.user_line)
+                    continue
                 if break_at is None and spread.another(attempt.m, False):
                     continue
                 if attempt.m.recorder.dynamic_sizes.close():
@@ -144,6 +144,25 @@ def capture_frame(
                 raise
             finally:
                 attempt.m.release()
+
+
+#: A capture of more instructions in which there is nothing to compile takes far longer than to run them.
+_WORTH = 5_000
+
+
+def is_worthless(attempt: Attempt, history: History) -> bool:
+    """Whether an evaluation was given up for its length, with nothing to compile: piece by piece it would go on so."""
+    m = attempt.m
+    if m.recorder.graph.first_call is not None or m.state.break_at is not None:
+        return False
+    return (m.state.exhausted and m.state.instructions > _WORTH) or (m.state.took_many and history.is_worn_out())
+
+
+def before_call(attempt: Attempt) -> int:
+    """The step at which the frame called what took so long, which is to be run for real; raises ``SkipFrame`` where it took so long itself."""
+    if attempt.m.state.in_long_call and attempt.frame.step > 1:
+        return attempt.frame.step
+    raise SkipFrame("more instructions than config.max_instructions, and nothing to compile")
 
 
 class Numbers:

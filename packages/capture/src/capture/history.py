@@ -21,6 +21,8 @@ Number = int | float
 Place = Hashable
 
 _REMEMBERED = 16
+#: So many pieces of a long loop in which there is nothing to compile.
+_PIECES = 2
 
 
 class History:
@@ -33,6 +35,7 @@ class History:
         self._changed: set[Place] = changed_before(config.profile, code) if config.profile else set()
         self._constant: set[Place] = set()
         self._closed = False
+        self._pieces = 0
         #: Whether a size that changes makes all sizes of its tensor symbolic.
         self.spread = False
 
@@ -66,6 +69,11 @@ class History:
     def is_constant(self, place: Place) -> bool:
         """Whether the program asks for the value itself."""
         return place in self._constant
+
+    def is_worn_out(self) -> bool:
+        """Whether the frame, as this time, came to an end for the length of a loop several times before."""
+        self._pieces += 1
+        return self._pieces > _PIECES
 
     def make_constant(self, places: Iterable[Place]) -> None:
         """The program asks for the values there themselves: a capture serves one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ _module: Callable[[type], Any] = vars(type)["__module__"].__get__
 _qualified: Callable[[type], str] = vars(type)["__qualname__"].__get__
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
+_LONG = (10**sys.int_info.str_digits_check_threshold).bit_length()
 
 
 def place_of(cls: type) -> tuple[str, str]:
@@ -39,13 +41,16 @@ def label_of(value: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
+def is_long(number: int) -> bool:
+    """Whether an integer has so many digits that a setting limits its text, and a module makes it that programs may patch."""
+    return number.bit_length() >= _LONG
+
+
 def written(value: Any, how: Callable[[Any], str] = repr) -> str:
     """The text of a literal; of integers that are too long to be written, in it too, that it has them."""
+    if type(value) is int and is_long(value):
+        return f"an integer of {value.bit_length()} bits"
     try:
         return how(value)
     except ValueError:
-        return (
-            f"an integer of {value.bit_length()} bits"
-            if type(value) is int
-            else f"a {type(value).__name__} of long integers"
-        )
+        return f"a {type(value).__name__} of long integers"

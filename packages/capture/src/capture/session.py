@@ -36,6 +36,7 @@ from .graph import CapturedGraph
 from .guards import Guard, build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
+from .language import replaced_builtin
 from .notices import tell, warnings_kept_from_raising
 from .replacement import Capture
 from .report import Failure, Trace, newly_dynamic
@@ -139,6 +140,10 @@ class Session:
         if watcher:  # it would see what capturing does, and not what kernels do
             self.leave(code, watcher, warn=False)
             return None
+        replaced = replaced_builtin()
+        if replaced is not None:  # all that follows, of ours and of the library, computes with it
+            self.leave(code, f"the program put something else in the place of the built-in {replaced}", warn=False)
+            return None
         # Those with constants serve one module each; what comes after serves all.
         freeze = self.freeze and len(_native.entries(code, self)) < self.cache_limit // 2
         failed, before = self.failed_guard(frame), self.latest(code)
@@ -233,6 +238,11 @@ class Session:
         """A code object reached ``config.recompile_limit``: what does not fit runs eagerly from now on."""
         failed = self.failed_guard(FrameInput(func, code, args, globals, builtins))
         why = f"; the guard that failed last: {failed}" if failed else ""
+        if sum(entry.code is not None for entry in _native.entries(code, self)) < self.cache_limit:
+            self.leave(
+                code, f"many variants were looked at, none has anything to compile, and none fits{why}", warn=False
+            )
+            return
         self.leave(code, f"{self.cache_limit} variants were captured (config.recompile_limit) and none fits{why}")
 
     def on_depth(self, code: CodeType, reason: str) -> None:

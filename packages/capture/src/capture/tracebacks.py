@@ -8,6 +8,7 @@ from __future__ import annotations
 import weakref
 from types import CodeType, TracebackType
 
+from capture._native import is_over
 from symshapes import is_generated, is_own_file
 
 from .identity_map import IdentityMap
@@ -37,12 +38,19 @@ def note_replacement(replacement: CodeType, original: CodeType) -> None:
 
 
 def without_ours(traceback: TracebackType) -> TracebackType:
-    """The same traceback objects, linked past ours; unchanged if none would be left."""
+    """The same traceback objects, linked past ours; unchanged if none would be left.
+
+    What follows a frame that this was asked for as the exception left it is as it should be: of deep recursion each frame asks.
+    """
     entries: list[TracebackType] = []
     entry: TracebackType | None = traceback
     while entry is not None:
         entries.append(entry)
+        frame = entry.tb_frame
+        if len(entries) > 1 and _originals.get(frame.f_code) is not None and is_over(frame):
+            break
         entry = entry.tb_next
+    rest = entries[-1].tb_next
     codes = [_original(each.tb_frame.f_code) for each in entries]
     kept = [
         each
@@ -51,12 +59,15 @@ def without_ours(traceback: TracebackType) -> TracebackType:
     ]
     # A frame was left for what goes on from it, which shows where that is now.
     kept = [
-        each for each, then in zip(kept, (*kept[1:], None), strict=True) if then is None or not _goes_on_in(each, then)
+        each for each, then in zip(kept, (*kept[1:], rest), strict=True) if then is None or not _goes_on_in(each, then)
     ]
-    if not kept or len(kept) == len(entries):
+    if len(kept) == len(entries):
         return traceback
-    for each, following in zip(kept, (*kept[1:], None), strict=True):
-        each.tb_next = following
+    if not kept:
+        return rest or traceback
+    for each, following in zip(kept, (*kept[1:], rest), strict=True):
+        if each.tb_next is not following:
+            each.tb_next = following
     return kept[0]
 
 
@@ -67,7 +78,8 @@ def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
     if raised_in is not None:
         place = raised_in()
         return _raised_in.get(code) is None and place is not None and _function(place) is _function(code)
-    if following.tb_frame.f_back not in (None, frame.tb_frame):
+    # Meanwhile it is hidden: what goes on has its caller, and what it called has itself.
+    if following.tb_frame.f_back is not frame.tb_frame.f_back:
         return False
     return origin_of(_original(then) or then) is not None
 

@@ -238,13 +238,16 @@ cache_drop(CodeCache *cache, const PyObject *info)
 }
 
 Py_ssize_t
-cache_prune(CodeCache *cache, const PyObject *session)
+cache_prune(CodeCache *cache, const PyObject *session, Py_ssize_t *plain)
 {
     drop_dead(cache);
     const SessionEntries *entries = cache_session_entries(cache, session);
     Py_ssize_t ours = 0;
+    *plain = 0;
     for (Py_ssize_t i = 0; entries && i < entries->count; i++) {
-        ours += entries->slots[i].own && entries->slots[i].entry->code != NULL;
+        int has_code = entries->slots[i].entry->code != NULL;
+        ours += entries->slots[i].own && has_code;
+        *plain += entries->slots[i].own && !has_code;
     }
     return ours;
 }

@@ -75,8 +75,8 @@ int cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own);
 void cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry);
 /* A list of what the sessions of the same `group` have and this one has not, those with guards. NULL with an exception. */
 PyObject *cache_shared(CodeCache *cache, PyObject *session, const PyObject *group);
-/* Drops the entries whose session is gone; how many that were made for this one hold a replacement. */
-Py_ssize_t cache_prune(CodeCache *cache, const PyObject *session);
+/* Drops the entries whose session is gone; how many that were made for this one hold a replacement, and in `*plain` how many none. */
+Py_ssize_t cache_prune(CodeCache *cache, const PyObject *session, Py_ssize_t *plain);
 /* Drops every session's entries with this `info`. */
 void cache_drop(CodeCache *cache, const PyObject *info);
 void cache_clear(CodeCache *cache);

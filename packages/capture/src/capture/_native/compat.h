@@ -58,6 +58,13 @@ eval_frame_function(const PyInterpreterState *interpreter)
     return interpreter->eval_frame ? interpreter->eval_frame : _PyEval_EvalFrameDefault;
 }
 
+/* The frame that the thread runs, for whatever walks the stack. */
+#if PY_VERSION_HEX >= 0x030D0000
+#define current_frame_of(t) ((t)->current_frame)
+#else
+#define current_frame_of(t) ((t)->cframe->current_frame)
+#endif
+
 /* What `co_extra` points to; the interpreter's own definition is in no header. */
 typedef struct {
     Py_ssize_t size;

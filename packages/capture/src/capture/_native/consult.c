@@ -69,14 +69,20 @@ broken_promise(PyObject *session, PyCodeObject *code, const char *reason)
     return NULL;
 }
 
+/* What has nothing to run in a frame's place costs little to keep, and much to find out anew for each call. */
+#define PLAIN_FOR_ONE 8
+
 int
-limit_reached(CodeCache *cache, PyObject *session)
+limit_reached(CodeCache *cache, PyObject *session, int promised)
 {
-    Py_ssize_t ours = cache ? cache_prune(cache, session) : 0;
+    Py_ssize_t plain = 0, ours = cache ? cache_prune(cache, session, &plain) : 0;
     PyObject *number = get_attribute(session, "cache_limit");
     Py_ssize_t limit = number ? PyLong_AsSsize_t(number) : -1;
     Py_XDECREF(number);
-    return limit < 0 && PyErr_Occurred() ? -1 : ours >= limit;
+    if (limit < 0 && PyErr_Occurred()) {
+        return -1;
+    }
+    return ours >= limit || (!promised && plain / PLAIN_FOR_ONE >= limit);
 }
 
 static PyObject *

@@ -10,8 +10,9 @@ PyObject *consult(PyObject *session, const char *method, PyObject *args);
 PyObject *described(Frame *frame, PyCodeObject *code);
 /* Asks for the exception that says why a callable (its code, or NULL) was not captured whole; always NULL. */
 PyObject *broken_promise(PyObject *session, PyCodeObject *code, const char *reason);
-/* Whether the session wants no more entries for this code; -1 with an exception. */
-int limit_reached(CodeCache *cache, PyObject *session);
+/* Whether the session wants no more entries for this code; -1 with an exception. What must be captured whole (`promised`) may have any number
+   of those that replace nothing. */
+int limit_reached(CodeCache *cache, PyObject *session, int promised);
 /* Marks the code so, and tells the session. -1 with an exception. */
 int tell_limit(CodeCache *cache, PyObject *session, Frame *frame, PyCodeObject *code);
 /* The entry to keep for this frame (strong), NULL for none or with an exception. */

@@ -31,7 +31,12 @@ call(PyObject *function, PyObject **args, Py_ssize_t count)
     next.function = function;
     next.args = args;
     next.count = count;
+    /* The frame that the continuation goes on from is the same one to the program: it is there once. */
+    PyThreadState *tstate = PyThreadState_Get();
+    Frame *left = current_frame_of(tstate);
+    current_frame_of(tstate) = left->previous;
     PyObject *result = PyObject_Vectorcall(function, args, count, NULL);
+    current_frame_of(tstate) = left;
     next.function = NULL; /* where no frame of it was looked at */
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_XDECREF(args[i]);

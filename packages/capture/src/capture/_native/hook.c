@@ -168,10 +168,10 @@ find_shared(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame,
 
 /* The session's new entry for this frame: FOUND, EAGER, LIMITED or FAILED. */
 static int
-capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, Entry **made, Stash *stash)
+capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, int promised, Entry **made, Stash *stash)
 {
     PyObject *session = stack->session;
-    int full = limit_reached(cache, session);
+    int full = limit_reached(cache, session, promised);
     if (full > 0) {
         counts.limited++;
         return tell_limit(cache, session, frame, code) < 0 ? FAILED : LIMITED;
@@ -232,7 +232,7 @@ make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code
     }
     int found = find_shared(tstate, cache, stack, frame, made, stash);
     if (found == MISSED) {
-        found = capture_frame(cache, stack, frame, code, made, stash);
+        found = capture_frame(cache, stack, frame, code, promised, made, stash);
     }
     claim_release(cache, claim);
     return found;

@@ -7,6 +7,7 @@
 #include "equal.h"
 #include "handover.h"
 #include "hook.h"
+#include "lookups.h"
 #include "place.h"
 #include "program.h"
 #include "stack.h"
@@ -296,6 +297,10 @@ static PyMethodDef methods[] = {
     {"address", address, METH_O, "What id() gives, and no audit event."},
     {"function_code", function_code, METH_O, "The code of a function written in Python, and no audit event."},
     {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Record has its fields."},
+    {"class_entry", class_entry, METH_VARARGS, "What a class, or the first along its MRO that has it, holds under a name."},
+    {"keys_act", keys_act, METH_O, "Whether looking something up in a dictionary may run code of its keys'."},
+    {"is_over", is_over, METH_O, "Whether a frame was left for good."},
+    {"is_overridden", is_overridden, METH_O, "Whether an extension runs a function in its own way."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
     {NULL},
 };

@@ -232,6 +232,9 @@ class _Slots:
         self.varnames = [each for each in varnames if each in arguments or each not in cells]
         self.cells, self.free = cells, free
         self.own_cells = [each for each in cells if each not in arguments]
+        self._place = {name: at for at, name in enumerate(self.varnames)}
+        self._cell_place = {name: at for at, name in enumerate(self.own_cells)}
+        self._free_place = {name: at for at, name in enumerate(free)}
 
     def claim(self, instructions: Sequence[Instruction], like: CodeType) -> None:
         """Make room for the locals that no list names. From 3.12 a free variable's name may be a local's too."""
@@ -239,20 +242,23 @@ class _Slots:
             if operand_families().get(instruction.opname) != "slot" or instruction.opname in _CELL_OPERATIONS:
                 continue
             name = instruction.argval
-            free = name in self.free and (name not in like.co_varnames or name in like.co_cellvars)
-            if name not in self.varnames and name not in self.own_cells and not free:
+            if name in self._place or name in self._cell_place:
+                continue
+            if name not in self.free or (name in like.co_varnames and name not in like.co_cellvars):
+                self._place[name] = len(self.varnames)
                 self.varnames.append(name)
 
     def of(self, name: str, *, cell: bool) -> int:
         """The operand that addresses `name`, as a cell or as a plain local."""
         start = len(self.varnames)
         places = []
-        if name in self.varnames:
-            places.append((cell and name not in self.cells, self.varnames.index(name)))
-        if name in self.own_cells:
-            places.append((not cell, start + self.own_cells.index(name)))
-        if name in self.free:
-            places.append((not cell, start + len(self.own_cells) + self.free.index(name)))
+        local, own, free = self._place.get(name), self._cell_place.get(name), self._free_place.get(name)
+        if local is not None:
+            places.append((cell and name not in self.cells, local))
+        if own is not None:
+            places.append((not cell, start + own))
+        if free is not None:
+            places.append((not cell, start + len(self.own_cells) + free))
         if not places:
             raise BytecodeError(f"{name!r} is neither a local nor a cell nor a free variable")
         return min(places)[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import types
 import weakref
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 from capture._native import address
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.labels import label_of
+from capture.labels import is_long, label_of
 from capture.sources import Applied, Attr, Const, Item, Referent, Source
 from capture.variables.base import Effects, Errors, Interpreter, Variable
 from capture.variables.building import builder_of, converter_of
@@ -34,6 +36,28 @@ def class_of(value: Any, index: int) -> type:
 
 #: Inputs that were looked at, by identity: the real object and its variable.
 Inputs = dict[int, tuple[Any, Variable]]
+
+
+#: Texts of integers with more digits are limited by a setting of the interpreter's, and made by a module that programs may patch.
+_DIGITS = sys.int_info.str_digits_check_threshold
+_MANY_DIGITS = re.compile(f"[0-9]{{{_DIGITS + 1}}}")
+_LIMITED = "an integer of many digits as a text"
+#: What conversions give.
+_TOLD = (str, int)
+
+
+def _is_long(value: Any) -> bool:
+    """Whether it is an integer, or a text, of many digits."""
+    if type(value) is int:
+        return is_long(value)
+    return type(value) in (str, bytes, bytearray) and len(value) > _DIGITS
+
+
+def _is_limited(found: Any, args: list[Any]) -> bool:
+    """Whether a result is the text of a long integer, or the integer of a long text."""
+    if type(found) is int:
+        return _is_long(found) and bool(args) and type(args[0]) is not int and _is_long(args[0])
+    return len(found) > _DIGITS and _MANY_DIGITS.search(found) is not None
 
 
 class VariableBuilder:
@@ -230,6 +254,8 @@ class VariableBuilder:
             return convert(self._m, value)
         if isinstance(value, BaseException):
             return self._effects.created(ExceptionObject(cls, [self.from_python(a) for a in value.args]))
+        if hasattr(cls, "__next__"):  # each run would go on where the one before ended
+            raise Unsupported(f"a {cls.__name__}, which is made for real")
         return self.known(value)
 
     def new_tuple(self, items: list[Variable]) -> Tuple:
@@ -247,13 +273,18 @@ class VariableBuilder:
     def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
         """Compute for real; an exception becomes the program's."""
         try:
-            return function(*args, **(kwargs or {}))
+            found = function(*args, **(kwargs or {}))
+            if type(found) in _TOLD and _is_limited(found, args):
+                raise Unsupported(_LIMITED)
+            return found
         except RecursionError:
             # It is the evaluation that is deep here, not the program.
             raise Unsupported("calls nested too deep to inline") from None
-        except UnbackedError:
+        except (UnbackedError, Unsupported):
             raise
         except Exception as error:
+            if any(map(_is_long, args)):
+                raise Unsupported(_LIMITED) from error
             try:
                 values: list[Variable] = [self.from_python(a) for a in error.args]
             except (Unsupported, NotConstant):

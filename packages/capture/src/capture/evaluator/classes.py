@@ -300,7 +300,7 @@ class _Unregistered:
 
 def _raw_entry(cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it, with nothing noted."""
-    for owner in cls.__mro__:
-        if name in owner.__dict__:
-            return owner.__dict__[name], owner
-    return MISSING, cls
+    try:
+        return _native.class_entry(cls, name) or (MISSING, cls)
+    except LookupError as error:
+        raise Unsupported(str(error)) from None

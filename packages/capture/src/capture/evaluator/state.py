@@ -40,6 +40,12 @@ class EvaluationState:
         #: What the captured frame was given of which it is seen when it dies.
         self.mortal: list[Variable] = []
         self.instructions = 0
+        #: How many of them there were as the captured frame made the call that it is in.
+        self.before_call = 0
+        #: Whether it came to its end for its length, and whether as it had taken so many of an iterator's elements.
+        self.exhausted = False
+        self.took_many = False
+        self.in_long_call = False
         #: Counts the frames that began or went on.
         self.entered = 0
         self.last_line = ""
@@ -65,6 +71,8 @@ class EvaluationState:
         """A frame begins, or goes on; raises ``Unsupported`` where calls are nested too deep."""
         if len(self.frames) > _MAX_DEPTH or _native.frames_left() < _ROOM:
             raise Unsupported("calls nested too deep to inline")
+        if len(self.frames) == 1:
+            self.before_call = self.instructions
         self.frames.append(frame)
         self.entered += 1
 
@@ -127,7 +135,13 @@ class EvaluationState:
         """Raises ``Unsupported`` where an evaluation takes too long."""
         self.instructions += count
         if self.instructions > config.max_instructions:
+            self.exhausted = True
+            self.note_depth()
             raise Unsupported("more instructions than config.max_instructions")
+
+    def note_depth(self) -> None:
+        """Remember whether most of a long evaluation was one call of the captured frame's."""
+        self.in_long_call = len(self.frames) > 1 and 2 * self.before_call < self.instructions
 
     def note_line(self) -> None:
         """Remember where evaluation stopped, before the frames are left."""

@@ -123,9 +123,23 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
         return answer
     if isinstance(check, types.FunctionType) and module_of(check) != "typing":
         return m.operators.truth(m.calls.call(m.builder.class_attribute(check), [m.builder.known(cls), value], {}))
-    if m.classes.may_change(own):
+    if m.classes.may_change(own) or m.classes.is_made(own):
         raise Unsupported(f"isinstance with {cls.__name__}, which asks by rules of its own")
-    return _is_abstract_subclass(m, own, cls)
+    return _is_by_own_rules(m, value, cls)
+
+
+def _is_by_own_rules(m: Interpreter, value: Variable, cls: type) -> bool:
+    """Whether an object of a class that cannot change is an instance by rules of `typing`, which may ask what attributes it has."""
+    if not m.builder.is_constant(value):
+        try:
+            return _is_abstract_subclass(m, value.python_type(), cls)
+        except TypeError:
+            raise Unsupported(f"isinstance with {cls.__name__}, which asks for attributes") from None
+    _check_hook(m, cls)
+    answer = isinstance(m.builder.to_python(value), cls)
+    if not answer:
+        m.classes.note_unregistered(value.python_type(), cls)
+    return answer
 
 
 def _is_plain_subclass(m: Interpreter, own: type, cls: type) -> bool:
@@ -158,13 +172,17 @@ def _claims_to_be(m: Interpreter, value: Variable, cls: type) -> bool:
 def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:
     """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
     m.classes.note_order(own)
-    hook = class_lookup(m, cls, "__subclasshook__")[0]
-    if is_of_program(getattr(hook, "__func__", None)):
-        raise Unsupported(f"a __subclasshook__ of the program's, of {cls.__name__}")
+    _check_hook(m, cls)
     answer = issubclass(own, cls)
     if not answer:
         m.classes.note_unregistered(own, cls)
     return answer
+
+
+def _check_hook(m: Interpreter, cls: type) -> None:
+    hook = class_lookup(m, cls, "__subclasshook__")[0]
+    if is_of_program(getattr(hook, "__func__", None)):
+        raise Unsupported(f"a __subclasshook__ of the program's, of {cls.__name__}")
 
 
 _PLAIN_INSTANCE = type.__dict__["__instancecheck__"]
@@ -282,7 +300,7 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, List | Dict | Set):
         value.hash_key(m)  # raises, or is that of a frozen set
     if hashes_as_itself(value):
-        return Constant(hash(value.hash_key(m)))
+        return Constant(m.builder.fold(hash, [value.hash_key(m)]))
     raise Unsupported(f"hash of {value!r}")
 
 
@@ -465,7 +483,10 @@ def as_ascii(m: Interpreter, value: Variable) -> Variable:
 
 @handles(format)
 def _format(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.operators.format(args[0], m.builder.to_python(args[1]) if len(args) > 1 else "")
+    spec = m.builder.to_python(args[1]) if len(args) > 1 else ""
+    if not isinstance(spec, str):
+        m.builder.fold(format, ["", spec])  # raises, in this version's words
+    return m.operators.format(args[0], spec)
 
 
 @handles(builtins.__import__)

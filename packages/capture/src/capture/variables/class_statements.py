@@ -66,7 +66,10 @@ def _build_class(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     keywords = {key: value.realize(m) for key, value in kwargs.items()}
     real = tuple(_base(m, each) for each in bases)
     named = {key: prototype(m, value) for key, value in keywords.items()}
-    resolved = types.resolve_bases(real)
+    try:
+        resolved = types.resolve_bases(real)
+    except Exception as error:  # that of what stands for a base, as the program will get it
+        raise Unsupported(f"a class statement that is refused: {error}") from error
     _check_kind(m, name, resolved, named.get("metaclass", type))
     enumerates = any(isinstance(each, type) and issubclass(each, enum.Enum) for each in resolved)
     entries = {key: value.realize(m) for key, value in m.calls.class_body(body, once=enumerates).items()}

@@ -22,11 +22,12 @@ from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import checked_arguments, handler_of
-from .iterators import SequenceIterator
+from .iterators import Computed
 from .lifetimes import require_from_outside
 from .lookups import (
     MISSING,
     abstract_methods,
+    can_change,
     check_as_found,
     class_lookup,
     has_entry,
@@ -152,7 +153,8 @@ class Class(Known):
         if found is not None:
             return m.iteration.iterate_with(found)
         if issubclass(self.value, enum.Enum):
-            return m.effects.created(SequenceIterator(m.builder.new_tuple([m.builder.known(x) for x in self.value])))
+            members = m.builder.new_tuple([m.builder.known(each) for each in self.value])
+            return m.effects.created(Computed(members, types.GeneratorType))
         return super().iterate(m)
 
     def length(self, m: Interpreter) -> Variable:
@@ -320,7 +322,7 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         if made is not None:
             return made
         require_from_outside(m, args[0])
-    if payload is None:
+    if payload is None or (owner is tuple and _is_of_c(cls)):
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
     if kwargs and isinstance(class_lookup(m, cls, "__new__")[0], types.BuiltinFunctionType) and base in _BY_NEW:
         raise Unsupported(f"construction of {cls.__name__} with keyword arguments")
@@ -328,6 +330,11 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         check_operators(m, cls)
         return m.effects.created(NamedTuple(m.iteration.elements(args[0]) if args else [], cls))
     return m.effects.created(Object(cls, payload=m.effects.created(payload(m, args))))
+
+
+def _is_of_c(cls: type) -> bool:
+    """Whether a class of tuples is, or has a base, written in C: as of sys.flags, it may be that the program can make none."""
+    return any(each is not tuple and each is not object and not can_change(each) for each in cls.__mro__)
 
 
 #: Built-in classes that take all that they are made of in ``__new__``.

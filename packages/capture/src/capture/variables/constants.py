@@ -15,7 +15,7 @@ import torch
 
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
-from capture.labels import place_of, written
+from capture.labels import label_of, place_of, written
 from capture.sources import Source
 from symshapes import NUMBER_DTYPES
 
@@ -154,8 +154,9 @@ class Constant(Real):
 
     def iterate(self, m: Interpreter) -> Variable:
         values = m.builder.fold(list, [self.value])
-        made: Variable = m.builder.new_tuple([m.builder.from_python(v) for v in values])
-        return made.iterate(m)
+        elements = m.builder.new_tuple([m.builder.from_python(v) for v in values])
+        made: Variable = elements.iterate_of(m, self) if type(self.value) in (str, bytes) else elements.iterate(m)
+        return made
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         try:
@@ -259,8 +260,8 @@ class Known(Real):
         return super().as_argument(m)
 
     def __repr__(self) -> str:
-        name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", None)
-        return f"<{type(self.value).__name__} {name or type(self.value).__name__}>"
+        kind = type(self.value).__name__
+        return f"<{kind} {label_of(self.value) or kind}>"
 
 
 class Alias(Known):

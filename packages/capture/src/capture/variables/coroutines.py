@@ -118,6 +118,9 @@ class AsyncGenerator(Suspended):
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__aiter__":
             return self
+        frame = m.state.frame
+        if frame.program.ops[frame.ip].name == "POP_TOP":  # 3.13 complains, as of a coroutine
+            raise Unsupported(f"{name} of an asynchronous generator, which is never awaited")
         if name in ("__anext__", "asend"):
             return m.effects.created(Sending(self, args[0] if args else Constant(None)))
         if name == "athrow":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import weakref
 from typing import Any
 
 from capture.errors import Unsupported
@@ -14,9 +15,11 @@ from .lookups import compares_in_its_own_way
 from .mappings import Dict
 
 
-@handles_wrapper("functools.singledispatch.<locals>.dispatch", "registry")
-def _dispatch(m: Interpreter, registry: Variable, args: Args, kwargs: Kwargs) -> Variable:
+@handles_wrapper("functools.singledispatch.<locals>.dispatch", "registry", "dispatch_cache")
+def _dispatch(m: Interpreter, registry: Variable, cache: Variable, args: Args, kwargs: Kwargs) -> Variable | None:
     """What is registered for the first class along the order of the class's bases; abstract ones may claim it, too."""
+    if cache.realize(m).python_type() is not weakref.WeakKeyDictionary:  # something of the program's, which notices
+        return None
     found = registry.realize(m)
     cls: Any = m.builder.to_python(args[0])
     if not isinstance(found, Dict) or not isinstance(cls, type):

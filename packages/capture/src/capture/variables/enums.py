@@ -14,7 +14,16 @@ from capture.sources import Attr, Const, Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
 from .constants import BoundBuiltin, Constant, Known
-from .lookups import MISSING, check_own_class, class_lookup, is_of_program, shown_type, tells_in_its_own_way
+from .lookups import (
+    MISSING,
+    check_as_found,
+    check_own_class,
+    class_lookup,
+    is_data_descriptor,
+    is_of_program,
+    shown_type,
+    tells_in_its_own_way,
+)
 from .objects import descriptor_get, truth_by_methods
 from .own_keys import own_key
 from .plain_values import Plain
@@ -44,9 +53,11 @@ class EnumMember(Known):
             raise Unsupported("an attribute of a member whose class reads them in its own way")
         if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
             name = f"_{name}_"
-        if name in ("_value_", "_name_") and name in vars(self.value):
-            source = Attr(self.source or Const(self.value, enum.Enum.__str__(self.value)), name, via_dict=True)
-            return m.builder.wrap(vars(self.value)[name], source)
+        own = vars(self.value)
+        if name in own:
+            check_as_found(m, own)
+        if name in ("_value_", "_name_") and name in own:
+            return m.builder.wrap(own[name], Attr(self._place(), name, via_dict=True))
         if name == "__class__":
             check_own_class(m, type(self.value))
             return m.builder.known(type(self.value))
@@ -61,10 +72,17 @@ class EnumMember(Known):
             if fallback is not None:
                 return m.calls.call(fallback, [Constant(name)], {})
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
+        if name == "__dict__":  # which programs may change
+            return m.builder.wrap(own, Attr(self._place(), name))
+        if name in own and not is_data_descriptor(m, raw):
+            return m.builder.wrap(own[name], Attr(self._place(), name, via_dict=True))
         found = m.builder.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:
             return BoundBuiltin(self, name)
         return m.builder.from_python(found)
+
+    def _place(self) -> Source:
+        return self.source or Const(self.value, enum.Enum.__str__(self.value))
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, _ = class_lookup(m, type(self.value), name)

@@ -446,6 +446,8 @@ def _build_function(m: Interpreter, value: types.FunctionType, source: Source | 
 
 
 def _function_parts(m: Interpreter, value: types.FunctionType, base: Source) -> Function:
+    if _native.is_overridden(value):
+        raise Unsupported(f"{value.__qualname__}, which an extension runs in its own way")
     defaults: list[Variable] = [Lazy(d, Default(base, i)) for i, d in enumerate(value.__defaults__ or ())]
     keyword: dict[str, Variable] = {k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()}
     cells: list[Cell] = []

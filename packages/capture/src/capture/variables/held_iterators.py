@@ -105,6 +105,7 @@ class Held(_Moved, Iterator):
         if self.ended:
             raise StopIter
         if self.taken == self.MOST:
+            m.state.took_many = True
             raise Unsupported("an iterator from outside that gives very many elements")
         known = [x for x in map(m.builder.met, self.over) if x is not None]
         parts = [getattr(x, "payload", None) for x in known]  # of instances of subclasses

@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from capture._native import keys_act
 from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.sources import Attr, Source
@@ -61,7 +62,10 @@ class Instance(Variable):
                 found = object.__getattribute__(self.value, "__dict__")
             except AttributeError:
                 found = {}
-            self._own_dict = found = found if isinstance(found, dict) else {}
+            found = found if isinstance(found, dict) else {}
+            if keys_act(found):
+                raise Unsupported("an object's dictionary with keys that say what they are equal to")
+            self._own_dict = found
         return found
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:

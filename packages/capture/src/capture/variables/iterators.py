@@ -67,6 +67,14 @@ def begun(iterable: Iterable[Any], steps: int) -> Any:
     return made
 
 
+def ended(iterable: Iterable[Any]) -> Any:
+    """An iterator that has given all; called from generated code."""
+    made = iter(iterable)
+    for _ in made:
+        pass
+    return made
+
+
 def _set_position(e: Emitter, position: int) -> None:
     """Move the iterator on top of the stack."""
     name = e.temp()
@@ -105,6 +113,23 @@ class SequenceIterator(Iterator):
         e.call(plain, [self.sequence])
         if self.position:
             e.move(self.sequence, functools.partial(_set_position, e, self.position))
+
+
+class TextIterator(SequenceIterator):
+    """Over a text or bytes, of which the sequence has the elements."""
+
+    def __init__(self, text: Any, elements: Variable) -> None:
+        super().__init__(elements)
+        self.text = text
+        self.cls = type(iter(text.value))
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.text,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(iter if self.position >= 0 else ended, [self.text])
+        if self.position > 0:
+            _set_position(e, self.position)
 
 
 class Computed(SequenceIterator):
@@ -190,10 +215,9 @@ class ItemIterator(Iterator):
 class RangeIterator(Iterator):
     """Over a range; ``rest`` is what has not been given yet."""
 
-    cls = type(iter(range(0)))
-
     def __init__(self, rest: range) -> None:
         self.rest = rest
+        self.cls = type(iter(rest))  # another one for numbers beyond the machine's
 
     def next(self, m: Interpreter) -> Variable:
         if not self.rest:

@@ -28,7 +28,7 @@ from .reconstruction import CannotReconstruct, Emitter
 from .sequences import Tuple
 
 #: What is asked of an object as it is put into a class, or looked up there.
-_ASKED = ("__set_name__", "__get__", "__set__", "__delete__")
+_ASKED = ("__set_name__", "__get__", "__set__", "__delete__", "__isabstractmethod__")
 #: Entries of a class that the interpreter, or what makes the class, reads: real ones, of prototypes.
 _READ = frozenset({"__annotations__", "__slots__", "__match_args__", "__orig_bases__"})
 
@@ -143,7 +143,10 @@ def _prototype_of_function(m: Interpreter, function: Function) -> types.Function
         cells = tuple(types.CellType() for _ in function.closure)
         made = types.FunctionType(function.code, function.globals, function.code.co_name, None, cells)
         for name, value in function.attrs.items():
-            setattr(made, name, prototype(m, value))
+            stands = prototype(m, value)
+            if name == "__isabstractmethod__" and isinstance(stands, Stand):
+                raise Unsupported("a class with a function whose __isabstractmethod__ is asked whether it is true")
+            setattr(made, name, stands)
         function.prototype = made
         m.builder.stands_for(made, function)
     return function.prototype

@@ -20,7 +20,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
-from .iterators import SequenceIterator
+from .iterators import SequenceIterator, TextIterator
 from .lookups import shown_type
 from .operations import COMPARE
 from .placeholders import Lazy, real_of
@@ -71,6 +71,10 @@ class Sequence(Variable):
 
     def iterate(self, m: Interpreter) -> Variable:
         return m.effects.created(SequenceIterator(self))
+
+    def iterate_of(self, m: Interpreter, text: Variable) -> Variable:
+        """An iterator over a text, or bytes, of which these are the elements."""
+        return m.effects.created(TextIterator(text, self))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":

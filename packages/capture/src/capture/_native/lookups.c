@@ -1,0 +1,113 @@
+/* See lookups.h. */
+#include "compat.h"
+#include "lookups.h"
+
+static PyObject *
+dict_of(PyTypeObject *cls)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyType_GetDict(cls); /* classes of the interpreter have theirs elsewhere */
+#else
+    return Py_XNewRef(cls->tp_dict);
+#endif
+}
+
+/* Whether a class says in Python what its objects are equal to. */
+static int
+compares_in_python(PyTypeObject *cls)
+{
+    PyTypeObject *base = cls;
+    while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        base = base->tp_base;
+    }
+    return cls->tp_richcompare != base->tp_richcompare;
+}
+
+/* Whether a look-up in a dictionary may ask one of its keys whether it is equal, in code of the program's, who makes it when it sees fit. */
+static int
+asks_keys(PyObject *dict)
+{
+    PyObject *key;
+    Py_ssize_t at = 0;
+    if (DK_IS_UNICODE(((PyDictObject *)dict)->ma_keys)) {
+        return 0;
+    }
+    while (PyDict_Next(dict, &at, &key, NULL)) {
+        if (compares_in_python(Py_TYPE(key))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* (what the first class along the MRO holds under a name, that class); None if none does. */
+PyObject *
+class_entry(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *op, *name;
+    if (!PyArg_ParseTuple(args, "O!U:class_entry", &PyType_Type, &op, &name)) {
+        return NULL;
+    }
+    PyObject *order = Py_XNewRef(((PyTypeObject *)op)->tp_mro), *found = NULL;
+    for (Py_ssize_t i = 0; order != NULL && i < PyTuple_GET_SIZE(order); i++) {
+        PyObject *owner = PyTuple_GET_ITEM(order, i), *dict = dict_of((PyTypeObject *)owner);
+        if (dict == NULL) {
+            continue;
+        }
+        if (asks_keys(dict)) {
+            PyErr_Format(PyExc_LookupError, "names in the class %s that say what they are equal to",
+                         ((PyTypeObject *)owner)->tp_name);
+        }
+        else {
+            PyObject *value = PyDict_GetItemWithError(dict, name);
+            found = value != NULL ? PyTuple_Pack(2, value, owner) : NULL;
+        }
+        Py_DECREF(dict);
+        if (found != NULL || PyErr_Occurred()) {
+            break;
+        }
+    }
+    Py_XDECREF(order);
+    return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
+}
+
+PyObject *
+keys_act(PyObject *Py_UNUSED(module), PyObject *dict)
+{
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "keys_act() takes a dictionary");
+        return NULL;
+    }
+    return PyBool_FromLong(asks_keys(dict));
+}
+
+/* Whether a frame was left for good: what is left of it is its object's. */
+PyObject *
+is_over(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyFrame_Check(op)) {
+        PyErr_SetString(PyExc_TypeError, "is_over() takes a frame");
+        return NULL;
+    }
+    return PyBool_FromLong(((PyFrameObject *)op)->f_frame->owner == FRAME_OWNED_BY_FRAME_OBJECT);
+}
+
+/* Extensions may put their own in the place of what runs a function's code. */
+PyObject *
+is_overridden(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    static vectorcallfunc usual; /* exported by no version */
+    if (!PyFunction_Check(op)) {
+        PyErr_SetString(PyExc_TypeError, "is_overridden() takes a function written in Python");
+        return NULL;
+    }
+    if (usual == NULL) {
+        PyObject *fresh = PyFunction_New(PyFunction_GET_CODE(op), PyFunction_GET_GLOBALS(op));
+        if (fresh == NULL) {
+            return NULL;
+        }
+        usual = ((PyFunctionObject *)fresh)->vectorcall;
+        Py_DECREF(fresh);
+    }
+    return PyBool_FromLong(((PyFunctionObject *)op)->vectorcall != usual);
+}

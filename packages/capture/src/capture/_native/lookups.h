@@ -1,0 +1,11 @@
+/* Looking things up as the interpreter has them, with nothing of the program run. */
+#ifndef CAPTURE_LOOKUPS_H
+#define CAPTURE_LOOKUPS_H
+#include <Python.h>
+
+PyObject *class_entry(PyObject *module, PyObject *args);
+PyObject *keys_act(PyObject *module, PyObject *dict);
+PyObject *is_over(PyObject *module, PyObject *frame);
+PyObject *is_overridden(PyObject *module, PyObject *function);
+
+#endif
