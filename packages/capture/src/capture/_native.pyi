@@ -202,6 +202,9 @@ def go_on(tail_call: type[tuple[Any, ...]], function: Callable[..., Any], /, *ar
 def has_holes(elements: set[Any] | frozenset[Any]) -> bool:
     """Whether elements that were taken out of a set still have their places, by which it orders those that come later."""
 
+def placed(elements: set[Any], /) -> set[Any]:
+    """Another set with the same elements in the same places, and the same holes."""
+
 def same_places(left: set[Any], right: set[Any], /) -> bool:
     """Whether two sets have elements of the same hashes in the same places, and the same holes: they order all alike, now and later."""
 
