@@ -237,6 +237,18 @@ function_code(PyObject *Py_UNUSED(module), PyObject *op)
     return Py_NewRef(PyFunction_GET_CODE(op));
 }
 
+/* Nothing in Python tells which context a token is of. */
+static PyObject *
+token_fits(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyContextToken_CheckExact(op)) {
+        PyErr_SetString(PyExc_TypeError, "token_fits() takes a token of a context variable");
+        return NULL;
+    }
+    const PyContextToken *token = (PyContextToken *)op;
+    return PyBool_FromLong(!token->tok_used && (PyObject *)token->tok_ctx == PyThreadState_Get()->context);
+}
+
 /* What was taken out of a set keeps its place, which decides where the next ones go. */
 static PyObject *
 has_holes(PyObject *Py_UNUSED(module), PyObject *op)
@@ -320,6 +332,7 @@ static PyMethodDef methods[] = {
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"has_holes", has_holes, METH_O, "Whether elements that were taken out of a set still have their places."},
+    {"token_fits", token_fits, METH_O, "Whether its variable can be put back by a token, here and now."},
     {"placed", placed, METH_O, "A set with the same elements in the same places."},
     {"same_places", same_places, METH_VARARGS, "Whether two sets order all alike, now and later."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},

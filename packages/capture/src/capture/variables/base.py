@@ -56,6 +56,9 @@ class Effects(Protocol):
     remembered: list[Any]
     #: Calls that tell the outside something, before anything is changed.
     announced: list[Any]
+    #: The context variables that were met; the contexts that the frame has entered, each in the one before.
+    context_variables: list[Any]
+    contexts: list[Any]
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
