@@ -128,6 +128,7 @@ class ContextVariable(Known):
             raise Unsupported("a context variable that gets what code written in C may ask it for")
         token: Token = m.effects.created(Token(self, value, self._held(m), self.sets[-1] if self.sets else None))
         token.inside = bool(m.effects.contexts)
+        token.resets = [] if self.sets else list(self.resets)
         self.sets.append(token)
         m.effects.mutated(self)
         return token
@@ -165,13 +166,17 @@ class ContextVariable(Known):
     # It is set as its tokens are made.
 
     def written(self) -> Iterable[Variable]:
-        if self.sets and self.resets:
-            raise CannotReconstruct(self, "a context variable that was put back and set again")
-        return [*self.sets, *self.resets]
+        return self.sets or self.resets
 
     def replay(self, e: Emitter) -> None:
-        for token in self.resets:
-            e.call_discarding(contextvars.ContextVar.reset, [self, token])
+        if not self.sets:
+            put_back(e, self, self.resets)
+
+
+def put_back(e: Emitter, variable: Variable, tokens: Iterable[InputToken]) -> None:
+    """Put a variable back by tokens from before."""
+    for token in tokens:
+        e.call_discarding(contextvars.ContextVar.reset, [variable, token])
 
 
 class Token(Variable):
@@ -187,6 +192,8 @@ class Token(Variable):
         self.used = False
         #: Of a context that the frame has entered.
         self.inside = False
+        #: Tokens from before by which the variable was put back before that.
+        self.resets: list[InputToken] = []
 
     def python_type(self) -> type:
         return contextvars.Token
@@ -208,6 +215,7 @@ class Token(Variable):
             )
         yield self.variable
         yield self.value
+        yield from self.resets
         if self.below is not None:
             yield self.below
         elif self.before is not None:
@@ -218,6 +226,7 @@ class Token(Variable):
         if first is not None:  # what the context had is read, and what was set before is set, before this is
             e.load(first)
             e.emit(build.pop())
+        put_back(e, self.variable, self.resets)
         e.call(contextvars.ContextVar.set, [self.variable, self.value])
 
 
