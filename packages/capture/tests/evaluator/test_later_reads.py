@@ -39,6 +39,9 @@ class Settings:
     def __init__(self):
         self.own = 2.0
 
+    def scaled(self):
+        return self.own
+
 
 settings = Settings()
 
@@ -121,7 +124,28 @@ _holding, _other_holding, _slotted, _table, _deque = (
 _slotted.own = 2.0
 
 
+def _set_or_delete(value):
+    if value == 2.0:
+        vars(settings).pop("bonus", None)
+    else:
+        settings.bonus = value
+
+
+def _set_method(value):
+    if value == 2.0:
+        vars(settings).pop("scaled", None)
+    else:
+        settings.scaled = lambda: value
+
+
 CASES = {
+    "attribute that is not there": (reading(lambda more: getattr(more, "bonus", 2.0)), settings, _set_or_delete),
+    "method that is hidden": (reading(lambda more: more.scaled()), settings, _set_method),
+    "function of an object": (
+        reading(lambda more: more.function(2.0)),
+        settings,
+        lambda v: setattr(settings, "function", helper if v == 2.0 else other_helper),
+    ),
     "dictionary": (reading(lambda more: more["by"]), _holding.settings, lambda v: _holding.settings.update(by=v)),
     "dictionary of a module": (
         reading(lambda more: more.settings["by"]),
@@ -196,13 +220,26 @@ def test_a_hook_that_reads_what_changes() -> None:
         h.register_hook(lambda g: g * SCALE)
         return h * 2
 
-    compiled = capture.compile(run)
-    for value in (2.0, 5.0):
-        _set_global(2.0)
-        expected = differentiated(run, lambda value=value: _set_global(value))
-        _set_global(2.0)
-        torch.testing.assert_close(differentiated(compiled, lambda value=value: _set_global(value)), expected)
-    _set_global(2.0)
+    _check_with_changes(run, _set_global)
+
+
+HOOKED = ["attribute that is not there", "function of an object", "dictionary", "attribute"]
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_a_hook_that_reads_what_changes_in_an_object(name: str) -> None:
+    function, more, change = CASES[name]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        h = x.sin()
+        h.register_hook(lambda g: function.backward(HOOKS, g)[0])
+        return h * 2
+
+    HOOKS.more = more
+    _check_with_changes(run, change)
+
+
+HOOKS = types.SimpleNamespace()
 
 
 def test_what_the_frame_changes_afterwards() -> None:

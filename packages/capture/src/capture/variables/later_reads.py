@@ -131,11 +131,15 @@ class LaterReads:
             self.relies(owner)
             self.kept(m, value, what)
         elif self.active:
-            if not _is_code(value.realize(m)):
-                self._take_place(m, owner, name, attribute(name), _late(what))
+            self._take_place(m, owner, name, attribute(name), _late(what))
             self._held(m, value, what)
         else:
             self.of_class(m, cls, name, value)
+
+    def misses(self, m: Interpreter, owner: Variable, name: str, *, nowhere: bool) -> None:
+        """It asks an object for an attribute that the object itself does not have; `nowhere`: nor do its classes."""
+        if self.active and owner.source is not None and (nowhere or self._facts is not None):
+            self._take_place(m, owner, name, attribute(name), _late(f"attribute {name!r} of an object"))
 
     def of_class(self, m: Interpreter, cls: type, name: str, value: Variable) -> None:
         """It reads an attribute that is stored in a class, or in an object of one, outside the frame."""
