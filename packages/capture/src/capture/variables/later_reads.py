@@ -12,7 +12,7 @@ import collections
 import enum
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -169,9 +169,9 @@ class LaterReads:
         real = m.builder.outside(value)
         key = "content", kind, name
         found = self._settled.get(key)
-        if found is None and real is not None and len(real) < _LONG and any(map(_holds_plain, content(real))):
-            modules = [*_own_modules(where)] if isinstance(where, type) else [*where]
-            modules.append(m.state.frame.globals)
+        if found is None and real is not None and len(real) < _LONG and _holds_plain(real):
+            modules = _own_modules(where) if isinstance(where, type) else where
+            modules = _programs([*modules, m.state.frame.globals])
             found = self._settled[key] = is_settled_content(modules, name, kind)
         if found is False:
             raise Unsupported(f"a checkpoint that reads what {name!r} holds, which the program changes")
@@ -268,13 +268,18 @@ class LaterReads:
 def _own_modules(cls: type) -> list[dict[str, Any]]:
     """The globals of the modules that a class and its bases are from; not of libraries."""
     modules = {each.__module__ for each in cls.__mro__}
-    known = [vars(sys.modules[each]) for each in modules if each in sys.modules]
-    return [each for each in known if (path := each.get("__file__")) and not is_library_line(path)]
+    return _programs(vars(sys.modules[each]) for each in modules if each in sys.modules)
 
 
-def _holds_plain(part: Any) -> bool:
-    """Whether it is a plain value, or a container that may hold some."""
-    return isinstance(part, (*_PLAIN, *_HOLDING))
+def _programs(modules: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the program, not of libraries."""
+    return [each for each in modules if (path := each.get("__file__")) and not is_library_line(path)]
+
+
+def _holds_plain(container: Any) -> bool:
+    """Whether it holds plain values, or containers, which may hold some; of a dictionary the keys are names."""
+    values = dict.values(container) if isinstance(container, dict) else content(container)
+    return any(isinstance(each, (*_PLAIN, *_HOLDING)) for each in values)
 
 
 def _late(what: str) -> str:
