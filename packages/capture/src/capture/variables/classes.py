@@ -86,6 +86,8 @@ class Class(Known):
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         cls = self.value
+        if type(cls) is type:
+            return self.generic_attribute(m, name, falls_back=True)
         reads_itself, owner = class_lookup(m, type(cls), "__getattribute__")
         if isinstance(reads_itself, types.FunctionType):
             m.guards.note_type(cls)

@@ -67,11 +67,12 @@ class Instance(Variable):
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
         found = self._own_attribute(m, name)
-        if m.effects.later.concerned:
+        later = m.effects.later
+        if later.active or later.twice:
             if found is None:
-                m.effects.later.misses(m, self, name, nowhere=class_lookup(m, self.cls, name)[0] is MISSING)
+                later.misses(m, self, name, nowhere=class_lookup(m, self.cls, name)[0] is MISSING)
             else:
-                m.effects.later.of_object(m, self, self.cls, name, found)
+                later.of_object(m, self, self.cls, name, found)
         return found
 
     def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:

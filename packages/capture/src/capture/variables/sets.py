@@ -638,9 +638,7 @@ def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | 
             m.guards.of_type(source, type(value))
             expected = frozenset(value)
             text = f"{{}} == {set(value)!r}"[:200]
-            kinds = {x: _kind(x) for x in expected}
-            same = Predicate(lambda s: s == expected and all(kinds[x] == _kind(x) for x in s), text)
-            m.guards.add(source, GuardKind.CALLABLE, same)
+            m.guards.add(source, GuardKind.CALLABLE, Predicate(_equal_to(expected), text))
             if _is_as_new(value):
                 m.guards.add(source, GuardKind.CALLABLE, Predicate(_is_as_new, "{} never held many, or was cleared"))
         wrapped = [m.builder.from_python(x) for x in value]
@@ -652,6 +650,14 @@ def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | 
             made.forget_order()
         return made
     raise Unsupported("a set of values that are not constants, from outside the frame")
+
+
+def _equal_to(expected: frozenset[Any]) -> Callable[[Any], bool]:
+    """Whether a set has these elements, and not others that equal them, as numbers of other classes do."""
+    if not any(isinstance(x, int | float | complex) for x in expected):
+        return lambda s: bool(s == expected)
+    kinds = {x: _kind(x) for x in expected}
+    return lambda s: s == expected and all(kinds[x] == _kind(x) for x in s)
 
 
 def _kind(value: Any) -> Any:
