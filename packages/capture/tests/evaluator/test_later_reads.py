@@ -352,6 +352,32 @@ def test_a_backward_that_runs_as_it_is_has_its_context() -> None:
     _check_with_changes(run, lambda value: _holding.settings.update(by=value))
 
 
+def test_what_each_call_brings_anew_breaks() -> None:
+    function = reading(lambda more: more["by"])
+
+    def run(x: torch.Tensor, settings: dict[str, float]) -> torch.Tensor:
+        return function.apply(x.sin(), settings) * 2
+
+    compiled = capture.compile(run)
+    for by in (2.0, 3.0, 2.0):
+        found = [differentiated(lambda x, each=each: each(x, {"by": by}), lambda: None) for each in (run, compiled)]
+        torch.testing.assert_close(*found)
+    assert len(capture.report(compiled).breaks) == 1
+
+
+def test_what_a_backward_is_given_anew_breaks_beside_what_is_looked_at() -> None:
+    function = reading(lambda more: _holding.settings["by"])
+
+    def run(x: torch.Tensor, given: dict[str, float]) -> torch.Tensor:
+        return function.apply(x.sin(), given) * 2
+
+    compiled = capture.compile(run)
+    for _ in range(3):
+        found = [differentiated(lambda x, each=each: each(x, {"by": 2.0}), lambda: None) for each in (run, compiled)]
+        torch.testing.assert_close(*found)
+    assert len(capture.report(compiled).breaks) == 1
+
+
 def test_a_backward_that_looks_again_is_differentiated() -> None:
     function = reading(lambda more: more["by"])
 

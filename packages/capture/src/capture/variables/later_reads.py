@@ -23,6 +23,7 @@ from capture._torch import OpOverload, OpOverloadPacket
 from capture.errors import EvaluateAgain, Unsupported
 from capture.late_code import Fact, attribute, cell_content, content, entry
 from capture.rebinding import is_settled, is_settled_attribute, is_settled_content, is_settled_variable
+from capture.sources import Item, Local, Source
 from capture.trace_rules import is_library_line
 
 from .base import Interpreter, Variable
@@ -223,7 +224,7 @@ class LaterReads:
     ) -> None:
         """Take for granted what an object from outside has, of which the frame goes on to be about that one."""
         real = m.builder.outside(owner)
-        if self._facts is None or real is None or m.effects.has_changed(owner):
+        if self._facts is None or real is None or m.effects.has_changed(owner) or comes_anew(owner.source, real):
             raise Unsupported(problem)
         if name is None and (not hasattr(real, "__len__") or len(real) > _LONG):
             raise Unsupported(problem)
@@ -263,6 +264,12 @@ class LaterReads:
     def _again(self, by: Hashable) -> None:
         self._ran_ahead.add(by)
         raise EvaluateAgain("what is read by code that runs later was changed")
+
+
+def comes_anew(source: Source | None, value: Any) -> bool:
+    """Whether it is an argument, and no module: each call may bring another, of which the frame would be captured again."""
+    place = source.base if isinstance(source, Item) else source
+    return isinstance(place, Local) and not isinstance(value, torch.nn.Module)
 
 
 def _own_modules(cls: type) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.late_code import Recipe, held
 
 from .base import Interpreter, Variable
+from .later_reads import comes_anew
 from .mappings import Dict
 from .sequences import List, Tuple
 
@@ -56,6 +57,8 @@ class MadeAgain:
             return _given(self._place(variable.node))
         real = m.builder.outside(variable)
         if real is not None:
+            if comes_anew(variable.source, real):
+                raise Unsupported("a backward that is given an argument and reads what may be another when it runs")
             m.guards.note_identity(variable, real)
             self._objects.append(held(real))
             return _from_outside(len(self._objects) - 1)
