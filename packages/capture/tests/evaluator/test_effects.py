@@ -441,8 +441,11 @@ def test_elements_are_taken_from_a_set_from_outside_as_it_would_give_them() -> N
         assert [elements.pop() for _ in range(len(elements))] == [same.pop() for _ in range(len(same))]
 
 
-def test_elements_are_taken_from_an_emptied_set_from_outside() -> None:
+@pytest.mark.parametrize("taken", [0, 2])
+def test_elements_are_taken_from_an_emptied_set_from_outside(taken: int) -> None:
     def run(x: torch.Tensor, elements: set[int]) -> tuple[torch.Tensor, int]:
+        for _ in range(min(taken, len(elements))):
+            elements.pop()
         elements.clear()
         elements.update([1, 6, 3])
         return x + 1, elements.pop()
@@ -454,6 +457,7 @@ def test_elements_are_taken_from_an_emptied_set_from_outside() -> None:
             for _ in range(count):
                 each.pop()
         assert compiled(x, elements)[1] == run(x, same)[1] and list(elements) == list(same)
+        assert elements.pop() == same.pop()
 
 
 def test_sets_of_equal_elements_of_other_classes() -> None:

@@ -263,6 +263,8 @@ class Set(Variable):
 
     def py_pop(self, m: Interpreter) -> Variable:
         """``set.pop`` of one whose order is known; raises ``KeyError`` in the program if it is empty."""
+        if self.pops_anywhere and self.log is not None:
+            self.twin, self.pops_anywhere = None, False
         self.follow(m)
         order = self.known_order()
         if order is None or (self.pops_anywhere and len(order) > 1):
@@ -283,7 +285,10 @@ class Set(Variable):
     def py_clear(self, m: Interpreter) -> Variable:
         """``set.clear``."""
         self.entries.clear()
-        self.found = self.past = self.log = None
+        self.past = None
+        self.note("clear")
+        if self.log is None:
+            self.found = None
         if isinstance(self.twin, set):
             self.twin.clear()  # what pop() gives next is still sought from where it was
         else:
