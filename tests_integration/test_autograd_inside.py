@@ -7,8 +7,44 @@ import autograd_inside
 import autograd_parameters  # noqa: F401
 import autograd_recipes  # noqa: F401
 import pytest
+import torch
 
 import meta
+
+SETTINGS = {"by": 2.0}
+
+
+class Scaled(torch.autograd.Function):
+    """Its backward looks at settings from outside, as transformers' Yoso does."""
+
+    @staticmethod
+    def forward(ctx, x, y, settings):
+        ctx.save_for_backward(x, y)
+        ctx.settings = settings
+        return x * y * settings["by"]
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y * ctx.settings["by"], g * x * ctx.settings["by"], None
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_that_looks_at_what_may_change(backend: str) -> None:
+    def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = Scaled.apply(x.sin(), y.t(), SETTINGS)
+        return Scaled.apply(z, z.exp(), SETTINGS) + y
+
+    compiled = meta.compile(run, backend=backend, fullgraph=True)
+    for by in (2.0, 5.0, 2.0):
+        found = []
+        for each in (run, compiled):
+            SETTINGS["by"] = 2.0
+            inputs = [torch.linspace(-1, 1, 9).reshape(3, 3).requires_grad_() for _ in range(2)]
+            result = each(*inputs)
+            SETTINGS["by"] = by
+            found.append([result.detach(), *torch.autograd.grad(result.square().sum(), inputs)])
+        torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize("name", autograd_inside.PROGRAMS)

@@ -208,3 +208,28 @@ def test_optimizer_step_in_a_graph(check):
 def test_complex(check):
     check(lambda x: (torch.fft.rfft(x).abs(),), randn(8, grad=True))
     check(lambda x: (torch.view_as_complex(x) * 2j,), randn(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("query", "mask"),
+    [
+        ((2, 4, 6, 8), (3, 1, 1, 6, 6)),
+        ((2, 4, 6, 8), (1, 1, 1, 6, 6)),
+        ((1, 4, 6, 8), (3, 1, 6, 6)),
+        ((1, 6, 8), (4, 6, 6)),
+        ((2, 4, 1, 8), (2, 4, 3, 1)),
+    ],
+)
+def test_a_mask_larger_than_the_scores_is_refused(query, mask):
+    from aotgrad import compile
+
+    def attend(query, mask):
+        return F.scaled_dot_product_attention(query, query, query, mask)
+
+    graph = torch.fx.symbolic_trace(attend)
+    inputs = randn(*query), randn(*mask)
+    with pytest.raises(RuntimeError) as eager:
+        attend(*inputs)
+    with pytest.raises(RuntimeError) as refused:
+        compile(graph, inputs, inference_compiler=lambda graph, _: graph)(*inputs)
+    assert str(refused.value) == str(eager.value)

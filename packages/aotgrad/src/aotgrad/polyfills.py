@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symshapes import taking_symbols
+
 
 def _one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """`one_hot`; a class out of range is refused by the kernel that looks it up in the list of all classes."""
@@ -114,8 +116,29 @@ def _running_products(function: Callable[..., Any]) -> Callable[..., Any]:
     return cumprod
 
 
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *args: Any, **named: Any
+) -> Any:
+    """Attention: to fake scores torch adds the mask anew, to real ones in place, where it may be no larger than they are."""
+    attention = taking_symbols(torch.nn.functional.scaled_dot_product_attention, (*args, *named.values()))
+    result = attention(query, key, value, attn_mask, *args, **named)
+    if attn_mask is None or not all(type(size) is int for each in (query, key, attn_mask) for size in each.shape):
+        return result
+    mine, batch = list(attn_mask.shape), list(query.shape[:-2])
+    if query.dim() == key.dim() and not named.get("enable_gqa", len(args) > 3 and args[3]):
+        batch = [two if one == 1 else one for one, two in zip(batch, key.shape, strict=False)]
+    scores = [*batch, query.shape[-2], key.shape[-2]]
+    wide = mine[: len(mine) - len(scores)] if len(mine) > len(scores) else []
+    for at, size in enumerate(scores, len(mine) - len(scores)):
+        wide.append(mine[at] if size == 1 and at >= 0 else size)
+    if wide != scores:
+        raise RuntimeError(f"output with shape {scores} doesn't match the broadcast shape {wide}")
+    return result
+
+
 POLYFILLS: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.one_hot: _one_hot,
+    torch.nn.functional.scaled_dot_product_attention: _attention,
     torch.pow: _power_by(torch.pow),
     operator.pow: _power_by(operator.pow),
     "pow": _power_by(torch.Tensor.pow),

@@ -1,6 +1,7 @@
 """The C part: frame hook, code cache, guard programs. See `_native/*.c`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Token
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, Final, NoReturn, Protocol, final
 
@@ -202,8 +203,14 @@ def go_on(tail_call: type[tuple[Any, ...]], function: Callable[..., Any], /, *ar
 def has_holes(elements: set[Any] | frozenset[Any]) -> bool:
     """Whether elements that were taken out of a set still have their places, by which it orders those that come later."""
 
+def placed(elements: set[Any], /) -> set[Any]:
+    """Another set with the same elements in the same places, and the same holes."""
+
 def same_places(left: set[Any], right: set[Any], /) -> bool:
     """Whether two sets have elements of the same hashes in the same places, and the same holes: they order all alike, now and later."""
+
+def token_fits(token: Token[Any], /) -> bool:
+    """Whether its variable can be put back by a token, which was not used, and is of the context that is entered."""
 
 def set_stance(stance: int) -> None:
     """What all compiled callables do: 0 capture, 1 call what they wrap, 2 run what was captured, or else what they wrap."""

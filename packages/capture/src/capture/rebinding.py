@@ -1,15 +1,17 @@
-"""Whether a module's own code gives one of its names, or an attribute, another value once it has one.
+"""Whether a module's own code gives one of its names, or an attribute, another value once it has one, or changes what that holds.
 
 In: a module's globals and a name. Out: whether some function of the module stores it, or its body does so more than once; of an attribute,
-whether a function does that makes no object, or one that is being run has it before it.
+whether a function does that makes no object, or one that is being run has it before it; of a container, whether some code has it by this
+name and stores items, or calls what changes such a thing; of a variable of a function around another, whether a function within stores it.
 """
 
 from __future__ import annotations
 
+import collections
 import dis
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .trace_rules import is_library_line
@@ -44,13 +46,98 @@ def is_settled_attribute(namespaces: Iterable[dict[str, Any]], name: str) -> boo
     Functions that are being run, and modules' bodies, count from where they are.
     """
     seen: set[int] = set()
+    for code, is_ahead in _running():
+        seen.add(id(code))
+        if any(is_ahead(offset) for offset in _stores_attribute(code, name)):
+            return False
+    return not any(_sets(code, name, seen) for namespace in namespaces for code in _codes(namespace))
+
+
+def is_settled_content(namespaces: Iterable[dict[str, Any]], name: str, kind: type) -> bool:
+    """Whether no code of these modules is seen to change what a container holds that it has by this name, but as an object is made.
+
+    Code that is being run counts from where it is.
+    """
+    changing = _changing(kind)
+    codes = (code for code in _of_modules(namespaces) if code.co_name not in _MAKING)
+    return not any(any(_changes(code, name, changing)) for code in codes) and not any(
+        any(is_ahead(offset) for offset in _changes(code, name, changing)) for code, is_ahead in _running()
+    )
+
+
+def is_settled_variable(namespaces: Iterable[dict[str, Any]], name: str) -> bool:
+    """Whether no function of these modules stores a variable of this name of the function around it, nor one that is being run from where it is."""
+    codes = (code for code in _of_modules(namespaces) if name in code.co_freevars)
+    return not any(any(_stores_variable(code, name)) for code in codes) and not any(
+        any(is_ahead(offset) for offset in _stores_variable(code, name)) for code, is_ahead in _running()
+    )
+
+
+def _of_modules(namespaces: Iterable[dict[str, Any]]) -> Iterator[types.CodeType]:
+    """All code of the modules' functions, and of those within them."""
+    seen: set[int] = set()
+    waiting = [code for namespace in namespaces for code in _codes(namespace)]
+    while waiting:
+        code = waiting.pop()
+        if id(code) not in seen:
+            seen.add(id(code))
+            yield code
+            waiting += (each for each in code.co_consts if isinstance(each, types.CodeType))
+
+
+def _running() -> Iterator[tuple[types.CodeType, Callable[[int], bool]]]:
+    """The program's code that is being run, each with what tells whether an instruction may still come."""
     frame: types.FrameType | None = sys._getframe()
     while frame is not None:
-        seen.add(id(frame.f_code))
-        if not is_library_line(frame.f_code.co_filename) and _sets_from(frame.f_code, name, frame.f_lasti):
-            return False
+        if not is_library_line(frame.f_code.co_filename):
+            yield frame.f_code, _ahead(frame.f_code, frame.f_lasti)
         frame = frame.f_back
-    return not any(_sets(code, name, seen) for namespace in namespaces for code in _codes(namespace))
+
+
+def _ahead(code: types.CodeType, last: int) -> Callable[[int], bool]:
+    back: list[int] | None = None
+
+    def is_ahead(offset: int) -> bool:
+        nonlocal back
+        if offset > last:
+            return True
+        if back is None:
+            jumps = (each for each in dis.get_instructions(code) if "BACKWARD" in each.opname and each.offset > last)
+            back = [each.argval for each in jumps]
+        return any(start <= offset for start in back)
+
+    return is_ahead
+
+
+def _changing(kind: type) -> frozenset[str]:
+    """The methods of a container's class that one which cannot be changed has not."""
+    fixed = next((other for base, other in _FIXED.items() if issubclass(kind, base)), tuple)
+    return frozenset(dir(kind)) - frozenset(dir(fixed))
+
+
+_FIXED: dict[type, type] = {
+    dict: types.MappingProxyType, set: frozenset, bytearray: bytes, list: tuple, collections.deque: tuple
+}  # fmt: skip
+
+
+def _changes(code: types.CodeType, name: str, changing: frozenset[str]) -> Iterator[int]:
+    """Where a code object that has such a container by this name stores an item, of whatever it may be, or calls one of these methods of it."""
+    if name not in code.co_names and name not in code.co_freevars and name not in code.co_cellvars:
+        return
+    had = asked = False
+    for each in dis.get_instructions(code):
+        stores = had and each.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
+        if stores or (asked and each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in changing):
+            yield each.offset
+        asked = each.opname.startswith("LOAD_") and each.argval == name
+        had = had or asked
+
+
+def _stores_variable(code: types.CodeType, name: str) -> Iterator[int]:
+    if name in code.co_freevars or name in code.co_cellvars:
+        for each in dis.get_instructions(code):
+            if each.opname in ("STORE_DEREF", "DELETE_DEREF") and each.argval == name:
+                yield each.offset
 
 
 def _sets(code: types.CodeType, name: str, seen: set[int]) -> bool:
@@ -60,14 +147,6 @@ def _sets(code: types.CodeType, name: str, seen: set[int]) -> bool:
     if code.co_name not in _MAKING and any(_stores_attribute(code, name)):
         return True
     return any(_sets(each, name, seen) for each in code.co_consts if isinstance(each, types.CodeType))
-
-
-def _sets_from(code: types.CodeType, name: str, last: int) -> bool:
-    stored = list(_stores_attribute(code, name))
-    if not stored:
-        return False
-    back = [each.argval for each in dis.get_instructions(code) if "BACKWARD" in each.opname and each.offset > last]
-    return any(offset > last or any(start <= offset for start in back) for offset in stored)
 
 
 def _stores_attribute(code: types.CodeType, name: str) -> Iterator[int]:

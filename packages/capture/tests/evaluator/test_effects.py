@@ -409,3 +409,61 @@ def test_whose_data_a_tensor_can_get() -> None:
         for other in tensors:
             assert compiled(one, other) is program(one, other)
     capture.compile(program, fullgraph=True)(tensors[0], tensors[1])
+
+
+def _with_a_past(seed: int) -> set[int]:
+    draw, made = random.Random(seed), set[int]()
+    for _ in range(14):
+        made.add(draw.randrange(70))
+        if draw.random() < 0.4:
+            made.pop()
+        if draw.random() < 0.3:
+            made.discard(draw.randrange(70))
+    made.add(1)
+    return made
+
+
+def test_elements_are_taken_from_a_set_from_outside_as_it_would_give_them() -> None:
+    def run(x: torch.Tensor, elements: set[int]) -> tuple[torch.Tensor, list[int]]:
+        elements.add(40)
+        got = [elements.pop()]
+        elements.discard(3)
+        elements.add(48)
+        got += elements
+        return x + got[0], got
+
+    compiled, x = capture.compile(run, fullgraph=True), torch.ones(2)
+    for seed in [*range(12), *range(12)]:
+        elements, same = _with_a_past(seed), _with_a_past(seed)
+        assert str(compiled(x, elements)) == str(run(x, same))
+        for each in (elements, same):
+            each.update([7, 71])
+        assert [elements.pop() for _ in range(len(elements))] == [same.pop() for _ in range(len(same))]
+
+
+@pytest.mark.parametrize("taken", [0, 2])
+def test_elements_are_taken_from_an_emptied_set_from_outside(taken: int) -> None:
+    def run(x: torch.Tensor, elements: set[int]) -> tuple[torch.Tensor, int]:
+        for _ in range(min(taken, len(elements))):
+            elements.pop()
+        elements.clear()
+        elements.update([1, 6, 3])
+        return x + 1, elements.pop()
+
+    compiled, x = capture.compile(run), torch.ones(2)
+    for count in (0, 2, 3, 5):
+        elements, same = set(range(7)), set(range(7))
+        for each in (elements, same):
+            for _ in range(count):
+                each.pop()
+        assert compiled(x, elements)[1] == run(x, same)[1] and list(elements) == list(same)
+        assert elements.pop() == same.pop()
+
+
+def test_sets_of_equal_elements_of_other_classes() -> None:
+    def run(x: torch.Tensor, elements: set[Any]) -> tuple[torch.Tensor, list[str]]:
+        return x + 1, [repr(each) for each in elements]
+
+    compiled, x = capture.compile(run), torch.ones(2)
+    for elements in ({1}, {True}, {1.0}, {0.0}, {-0.0}):
+        assert compiled(x, elements)[1] == run(x, elements)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import sys
 import types
 from collections.abc import Callable
@@ -37,6 +38,9 @@ class Settings:
 
     def __init__(self):
         self.own = 2.0
+
+    def scaled(self):
+        return self.own
 
 
 settings = Settings()
@@ -92,7 +96,80 @@ def _set_parameter(value):
     _linear.bias = nn.Parameter(torch.full((3,), value))
 
 
+class Table(dict):
+    def __getitem__(self, key):
+        return super().__getitem__(key) + 1
+
+
+class Slotted:
+    __slots__ = ("own",)
+
+
+class Holding(nn.Module):
+    """A function of autograd that is given a dictionary, as transformers' Yoso has it."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings = {"by": 2.0, "more": (1, [2.0])}
+        self.linear = nn.Linear(3, 3)
+
+
+_holding, _other_holding, _slotted, _table, _deque = (
+    Holding(),
+    Holding(),
+    Slotted(),
+    Table(by=2.0),
+    collections.deque([1.0, 2.0]),
+)
+_slotted.own = 2.0
+
+
+def _set_or_delete(value):
+    if value == 2.0:
+        vars(settings).pop("bonus", None)
+    else:
+        settings.bonus = value
+
+
+def _set_method(value):
+    if value == 2.0:
+        vars(settings).pop("scaled", None)
+    else:
+        settings.scaled = lambda: value
+
+
 CASES = {
+    "attribute that is not there": (reading(lambda more: getattr(more, "bonus", 2.0)), settings, _set_or_delete),
+    "method that is hidden": (reading(lambda more: more.scaled()), settings, _set_method),
+    "function of an object": (
+        reading(lambda more: more.function(2.0)),
+        settings,
+        lambda v: setattr(settings, "function", helper if v == 2.0 else other_helper),
+    ),
+    "dictionary": (reading(lambda more: more["by"]), _holding.settings, lambda v: _holding.settings.update(by=v)),
+    "dictionary of a module": (
+        reading(lambda more: more.settings["by"]),
+        _holding,
+        lambda v: _holding.settings.update(by=v),
+    ),
+    "another dictionary of a module": (
+        reading(lambda more: more.settings["by"]),
+        _other_holding,
+        lambda v: setattr(_other_holding, "settings", {"by": v}),
+    ),
+    "within a dictionary": (
+        reading(lambda more: more["more"][1][0]),
+        _holding.settings,
+        lambda v: _holding.settings["more"][1].insert(0, v),
+    ),
+    "dictionary of another class": (reading(lambda more: more["by"]), _table, lambda v: _table.update(by=v)),
+    "length": (
+        reading(len),
+        FACTORS,
+        lambda v: FACTORS.extend([v] * int(v)) if v > 2 else FACTORS.__delitem__(slice(1, None)),
+    ),
+    "slot": (reading(lambda more: more.own), _slotted, lambda value: setattr(_slotted, "own", value)),
+    "deque": (reading(lambda more: more[-1]), _deque, lambda value: _deque.__setitem__(-1, value)),
     "global": (reading(lambda more: SCALE), None, _set_global),
     "function": (reading(lambda more: helper(1.0)), None, _set_helper),
     "list": (reading(lambda more: FACTORS[0]), None, lambda value: FACTORS.__setitem__(0, value)),
@@ -143,13 +220,26 @@ def test_a_hook_that_reads_what_changes() -> None:
         h.register_hook(lambda g: g * SCALE)
         return h * 2
 
-    compiled = capture.compile(run)
-    for value in (2.0, 5.0):
-        _set_global(2.0)
-        expected = differentiated(run, lambda value=value: _set_global(value))
-        _set_global(2.0)
-        torch.testing.assert_close(differentiated(compiled, lambda value=value: _set_global(value)), expected)
-    _set_global(2.0)
+    _check_with_changes(run, _set_global)
+
+
+HOOKED = ["attribute that is not there", "function of an object", "dictionary", "attribute"]
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_a_hook_that_reads_what_changes_in_an_object(name: str) -> None:
+    function, more, change = CASES[name]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        h = x.sin()
+        h.register_hook(lambda g: function.backward(HOOKS, g)[0])
+        return h * 2
+
+    HOOKS.more = more
+    _check_with_changes(run, change)
+
+
+HOOKS = types.SimpleNamespace()
 
 
 def test_what_the_frame_changes_afterwards() -> None:
@@ -202,6 +292,150 @@ def differentiated_within(run: Callable[[torch.Tensor], None]) -> torch.Tensor:
     x = torch.ones(3, requires_grad=True)
     run(x)
     return x.grad
+
+
+LOOKS = [
+    "dictionary",
+    "dictionary of a module",
+    "within a dictionary",
+    "list",
+    "attribute",
+    "variable around",
+    "parameter",
+]
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_may_change_is_one_graph_that_looks_again(name: str) -> None:
+    function, more, change = CASES[name]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return function.apply(x.sin(), more) * 2
+
+    compiled = capture.compile(run, fullgraph=True)
+    try:
+        for value in (2.0, 5.0):
+            change(2.0)
+            expected = differentiated(run, lambda value=value: change(value))
+            change(2.0)
+            torch.testing.assert_close(differentiated(compiled, lambda value=value: change(value)), expected)
+    finally:
+        change(2.0)
+
+
+class Contextual(Function):
+    """Its backward asks for much of its context."""
+
+    @staticmethod
+    def forward(ctx, x, y, settings, name):
+        ctx.save_for_backward(x, None, y)
+        ctx.settings, ctx.own, ctx.both = settings, {"x": x, "n": [x.shape[0]]}, (name, y.detach())
+        return x * y * settings["by"], y.cos(), name
+
+    @staticmethod
+    def backward(ctx, g, h, none):
+        _, nothing, y = ctx.saved_tensors
+        assert nothing is None and none is None and ctx.both[0] == "name"
+        made = g * y * ctx.settings["by"] + ctx.own["x"] * ctx.own["n"][0]
+        if ctx.settings["by"] > 4:
+            assert ctx.needs_input_grad == (True, True, False, False)
+            return made, h * ctx.both[1], None, None, None
+        return made, None, None, None
+
+
+def test_a_backward_that_runs_as_it_is_has_its_context() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        first, second, _ = Contextual.apply(x.sin(), x.cos(), _holding.settings, "name")
+        return first * second
+
+    capture.compile(run, fullgraph=True)(torch.ones(3, requires_grad=True))
+    _check_with_changes(run, lambda value: _holding.settings.update(by=value))
+
+
+def test_what_each_call_brings_anew_breaks() -> None:
+    function = reading(lambda more: more["by"])
+
+    def run(x: torch.Tensor, settings: dict[str, float]) -> torch.Tensor:
+        return function.apply(x.sin(), settings) * 2
+
+    compiled = capture.compile(run)
+    for by in (2.0, 3.0, 2.0):
+        found = [differentiated(lambda x, each=each: each(x, {"by": by}), lambda: None) for each in (run, compiled)]
+        torch.testing.assert_close(*found)
+    assert len(capture.report(compiled).breaks) == 1
+
+
+def test_what_a_backward_is_given_anew_breaks_beside_what_is_looked_at() -> None:
+    function = reading(lambda more: _holding.settings["by"])
+
+    def run(x: torch.Tensor, given: dict[str, float]) -> torch.Tensor:
+        return function.apply(x.sin(), given) * 2
+
+    compiled = capture.compile(run)
+    for _ in range(3):
+        found = [differentiated(lambda x, each=each: each(x, {"by": 2.0}), lambda: None) for each in (run, compiled)]
+        torch.testing.assert_close(*found)
+    assert len(capture.report(compiled).breaks) == 1
+
+
+def test_a_backward_that_looks_again_is_differentiated() -> None:
+    function = reading(lambda more: more["by"])
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return function.apply(x.sin(), _holding.settings) * x
+
+    def twice(run: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        x = torch.ones(3, requires_grad=True)
+        (first,) = torch.autograd.grad(run(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    torch.testing.assert_close(twice(capture.compile(run, fullgraph=True)), twice(run))
+
+
+def test_errors_of_a_backward_that_runs_as_it_is() -> None:
+    class Failing(Function):
+        @staticmethod
+        def forward(ctx, x, more):
+            ctx.more = more
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return (g, None) if ctx.more["by"] == 2.0 else g
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return Failing.apply(x.sin(), _holding.settings)
+
+    for each in (run, capture.compile(run)):
+        _holding.settings["by"] = 2.0
+        with pytest.raises(
+            RuntimeError, match=r"FailingBackward returned an incorrect number of gradients \(expected 2, got 1\)"
+        ):
+            differentiated(each, lambda: _holding.settings.update(by=5.0))
+    _holding.settings["by"] = 2.0
+
+
+def test_what_the_frame_changes_of_what_is_looked_at() -> None:
+    function = reading(lambda more: more["by"])
+
+    def run(x: torch.Tensor, *, first: bool) -> torch.Tensor:
+        if first:
+            _holding.settings["by"] = 3.0
+        y = function.apply(x.sin(), _holding.settings)
+        if not first:
+            _holding.settings["by"] = 3.0
+        return y
+
+    for first in (True, False):
+        compiled = capture.compile(run)
+        for value in (2.0, 3.0, 5.0):
+            found = []
+            for each in (run, compiled):
+                _holding.settings["by"] = 2.0
+                call = lambda x, each=each: each(x, first=first)  # noqa: E731
+                found.append(differentiated(call, lambda value=value: _holding.settings.update(by=value)))
+            torch.testing.assert_close(*found)
+    _holding.settings["by"] = 2.0
 
 
 class Plain(Function):
@@ -279,7 +513,18 @@ class Scaling(nn.Module):
 
 
 _scaling = Scaling()
+
+
+def _set_entry(value):
+    _scaling.table["by"] = value
+
+
+_scaling.table = {"by": 2.0}
 CHECKPOINTED = {
+    "list": (lambda x: (x * FACTORS[0]).sin(), lambda value: FACTORS.__setitem__(0, value)),
+    "dictionary": (lambda x: (x * _holding.settings["by"]).sin(), lambda v: _holding.settings.update(by=v)),
+    "dictionary that is stored in": (lambda x: (x * _scaling.table["by"]).sin(), _set_entry),
+    "variable around": (lambda x: (x * _closure[0](None)).sin(), _closure[1]),
     "global": (lambda x: (x * SCALE).sin(), _set_global),
     "function": (lambda x: helper(x).sin(), _set_helper),
     "attribute": (lambda x: (x * settings.own).sin(), lambda value: setattr(settings, "own", value)),

@@ -9,6 +9,7 @@
 #undef _PyGC_FINALIZED /* pycore_gc.h defines it again */
 #include <frameobject.h>
 #include "internal/pycore_code.h"
+#include "internal/pycore_context.h"
 #include "internal/pycore_dict.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"

@@ -238,6 +238,18 @@ function_code(PyObject *Py_UNUSED(module), PyObject *op)
     return Py_NewRef(PyFunction_GET_CODE(op));
 }
 
+/* Nothing in Python tells which context a token is of. */
+static PyObject *
+token_fits(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyContextToken_CheckExact(op)) {
+        PyErr_SetString(PyExc_TypeError, "token_fits() takes a token of a context variable");
+        return NULL;
+    }
+    const PyContextToken *token = (PyContextToken *)op;
+    return PyBool_FromLong(!token->tok_used && (PyObject *)token->tok_ctx == PyThreadState_Get()->context);
+}
+
 /* What was taken out of a set keeps its place, which decides where the next ones go. */
 static PyObject *
 has_holes(PyObject *Py_UNUSED(module), PyObject *op)
@@ -249,6 +261,55 @@ has_holes(PyObject *Py_UNUSED(module), PyObject *op)
     return PyBool_FromLong(((PySetObject *)op)->fill != ((PySetObject *)op)->used);
 }
 
+/* Where the next element is that pop() gives: it goes on from where it was. -1 for an empty set. */
+static Py_ssize_t
+next_popped(const PySetObject *set)
+{
+    if (set->used == 0) {
+        return -1;
+    }
+    Py_ssize_t at = set->finger & set->mask;
+    while (set->table[at].key == NULL || set->table[at].hash == -1) {
+        at = (at + 1) & set->mask;
+    }
+    return at;
+}
+
+/* The same set again, with its elements in their places, and its holes. */
+static PyObject *
+placed(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PySet_CheckExact(op)) {
+        PyErr_SetString(PyExc_TypeError, "placed() takes a set");
+        return NULL;
+    }
+    PyObject *made = PySet_New(NULL);
+    if (made == NULL) {
+        return NULL;
+    }
+    const PySetObject *from = (PySetObject *)op;
+    PySetObject *set = (PySetObject *)made;
+    if (from->table != from->smalltable) {
+        setentry *table = PyMem_Malloc((from->mask + 1) * sizeof(setentry));
+        if (table == NULL) {
+            Py_DECREF(made);
+            return PyErr_NoMemory();
+        }
+        set->table = table;
+    }
+    for (Py_ssize_t i = 0; i <= from->mask; i++) {
+        set->table[i] = from->table[i];
+        if (from->table[i].hash != -1) { /* what was taken out is counted by nobody */
+            Py_XINCREF(from->table[i].key);
+        }
+    }
+    set->mask = from->mask;
+    set->fill = from->fill;
+    set->used = from->used;
+    set->finger = from->finger;
+    return made;
+}
+
 /* Whether all that comes to two sets, or goes, has the same order in both. */
 static PyObject *
 same_places(PyObject *Py_UNUSED(module), PyObject *args)
@@ -258,7 +319,7 @@ same_places(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     const PySetObject *a = (PySetObject *)left, *b = (PySetObject *)right;
-    int same = a->mask == b->mask && a->fill == b->fill && a->used == b->used;
+    int same = a->mask == b->mask && a->fill == b->fill && a->used == b->used && next_popped(a) == next_popped(b);
     for (Py_ssize_t i = 0; same && i <= a->mask; i++) { /* the hash of what was taken out is -1 */
         same = a->table[i].hash == b->table[i].hash && !a->table[i].key == !b->table[i].key;
     }
@@ -272,6 +333,8 @@ static PyMethodDef methods[] = {
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"has_holes", has_holes, METH_O, "Whether elements that were taken out of a set still have their places."},
+    {"token_fits", token_fits, METH_O, "Whether its variable can be put back by a token, here and now."},
+    {"placed", placed, METH_O, "A set with the same elements in the same places."},
     {"same_places", same_places, METH_VARARGS, "Whether two sets order all alike, now and later."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
     {"forget_session", forget_session, METH_O, "Drop every entry of this session, which dies."},

@@ -132,6 +132,12 @@ class VariableBuilder:
         found = self._inputs.get(address(value)) or self._standing.get(address(value))
         return None if found is None else found[1]
 
+    def outside(self, variable: Variable) -> Any:
+        """The real object behind an input that was looked at; None for any other."""
+        if variable.source is None:
+            return None
+        return next((real for real, each in self._inputs.values() if each is variable), None)
+
     def _again(self, found: tuple[Any, Variable], source: Source | None) -> Variable:
         """The same object reached from another place."""
         value, variable = found

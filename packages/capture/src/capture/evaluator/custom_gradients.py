@@ -14,6 +14,7 @@ from torch import fx
 
 from capture.custom_gradients import CustomGradient, Hook, remove_hook, replacing, saved_places
 from capture.errors import Unsupported
+from capture.late_code import Fact, LateGradient, PlainBackward
 from capture.settings import SETTERS
 from capture.variables.base import Interpreter, Variable
 from capture.variables.tensors import Tensor
@@ -44,8 +45,12 @@ class CustomGradients:
         dirty: Collection[int],
         apart: Collection[int],
         once: bool,
+        plain: Callable[[list[fx.Node]], PlainBackward],
     ) -> list[Variable]:
-        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which."""
+        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which.
+
+        `plain` gives it as it is, and adds to the nodes that are given what that needs of the graph.
+        """
         given: list[Sequence[int]] = []
 
         def called(gradients: list[Variable]) -> Variable:
@@ -53,8 +58,10 @@ class CustomGradients:
             given.append(tuple(places))
             return made
 
-        own, made = self._evaluated(called, [output.fake for output in outputs])
+        looks = not dirty and self._recorder.graph.checkpoint is None
+        own, made, facts = self._evaluated(called, [output.fake for output in outputs], looks=looks)
         free = self._free(made, own)
+        as_it_is = plain(free) if facts else None
         graph = self._subgraphs.taken_out(made, [*own, *free])
         self._recorder.forget([*own, *made.calls])
         operation = CustomGradient(
@@ -65,13 +72,15 @@ class CustomGradients:
             frozenset(apart),
             once,
         )
-        found = self._call(operation, [o.node for o in outputs], [i.node for i in inputs], free)
-        assert isinstance(found, tuple)
-        return list(found)
+        groups = [o.node for o in outputs], [i.node for i in inputs], free
+        if as_it_is is None:
+            return self._call(operation, *groups)
+        counts = len(outputs), len(inputs)
+        return self._call_late(LateGradient(operation, counts, tuple(facts.values()), as_it_is), *groups)
 
     def hook(self, tensor: Tensor, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
         """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
-        own, made = self._evaluated(lambda gradients: function(gradients), [tensor.fake])
+        own, made, _ = self._evaluated(lambda gradients: function(gradients), [tensor.fake])
         if not made.leaves:
             self._recorder.forget([*own, *made.calls])
             return None
@@ -97,9 +106,9 @@ class CustomGradients:
         self._recorder.call_for_effect(remove_hook, (node,))
 
     def _evaluated(
-        self, function: Callable[[list[Variable]], Variable], likes: Sequence[Any]
-    ) -> tuple[list[fx.Node], Evaluated]:
-        """Evaluate what runs in a backward: autograd has grad mode off there, and nobody casts."""
+        self, function: Callable[[list[Variable]], Variable], likes: Sequence[Any], *, looks: bool = False
+    ) -> tuple[list[fx.Node], Evaluated, dict[Any, Fact]]:
+        """Evaluate what runs in a backward: autograd has grad mode off there, and nobody casts. What it takes for granted, if it `looks`."""
         given = [
             self._subgraphs.stand_in(
                 Like(tuple(f.shape), tuple(contiguous_strides(f.shape)), f.dtype, f.device, needs_grad=False)
@@ -108,25 +117,36 @@ class CustomGradients:
         ]
         own = [value.node for value in given]
 
+        facts: dict[Any, Fact] = {}
+
         def run() -> Variable:
-            with _as_in_backward(), self._m.effects.later.reading():
-                return function(list(given)).realize(self._m)
+            with _as_in_backward(), self._m.effects.later.reading(looks=looks) as taken:
+                result = function(list(given)).realize(self._m)
+            facts.update(taken)
+            return result
 
         made = self._subgraphs.evaluated(run, own)
         if any(node.target in _GRAD_MODE for node in made.calls):
             raise Unsupported("a backward that sets grad mode")
-        return own, made
+        return own, made, facts
 
     def _free(self, made: Evaluated, own: Sequence[fx.Node]) -> list[fx.Node]:
         return list(dict.fromkeys(node for node in made.free() if node not in own))
 
-    def _call(self, operation: Any, *groups: list[fx.Node]) -> Any:
+    def _call(self, operation: Any, *groups: list[fx.Node]) -> list[Variable]:
         values = [tuple(node.meta["val"] for node in group) for group in groups]
         with self._recorder.fake_mode:
             results = operation(*values)
         arguments: tuple[Any, ...] = tuple(tuple(group) for group in groups)
         found: Any = self._recorder.control(operation, arguments, results, False)
-        return tuple(found.items)
+        return list(found.items)
+
+    def _call_late(self, operation: LateGradient, *groups: list[fx.Node]) -> list[Variable]:
+        nodes = [node for group in groups for node in group]
+        with self._recorder.fake_mode:
+            results = operation(*(node.meta["val"] for node in nodes))
+        found: Any = self._recorder.control(operation, tuple(nodes), results, False)
+        return list(found.items)
 
 
 @contextmanager

@@ -42,6 +42,9 @@ class SideEffects:
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
         self.later = LaterReads(ran_ahead)
+        #: The context variables that were met; the contexts that the frame has entered, each in the one before.
+        self.context_variables: list[Any] = []
+        self.contexts: list[Any] = []
         self._made: list[Any] | None = None
 
     @property
@@ -115,4 +118,5 @@ class SideEffects:
         """Let go of the program's objects."""
         self.changed.clear()
         self.later.release()
+        self.context_variables.clear()
         self.globals_let_go.clear()

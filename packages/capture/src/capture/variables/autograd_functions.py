@@ -9,15 +9,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from capture.errors import Unsupported
+from capture.late_code import PlainBackward, held
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Function
 from .handlers import handles
 from .lookups import MISSING, class_lookup, is_among
+from .made_again import MadeAgain
 from .sequences import Tuple
 from .tensors import Tensor
 
@@ -160,6 +163,17 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
         tuple_of: Variable = m.builder.new_tuple(kept)
         return tuple_of, which
 
+    def plain(free: list[fx.Node]) -> PlainBackward:
+        made_again = MadeAgain(m, free)
+        wanted = [made_again.step_of(each) for each in (*context.attrs.values(), *context.saved)]
+        return PlainBackward(
+            held(m.builder.to_python(cls)),
+            made_again.recipe(wanted),
+            tuple(context.attrs),
+            tuple(isinstance(item, Tensor) for item in items),
+            tuple(isinstance(arg, Tensor) for arg in given),
+        )
+
     made = m.custom_gradients.function(
         outputs,
         inputs,
@@ -168,6 +182,7 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
         dirty=[outputs.index(each) for each in context.dirty if isinstance(each, Tensor)],
         apart=[outputs.index(each) for each in context.apart if isinstance(each, Tensor)],
         once=once,
+        plain=plain,
     )
     left = iter(made)
     all_items = [next(left) if isinstance(item, Tensor) else item for item in items]

@@ -16,7 +16,7 @@ from symshapes import dataclass
 
 #: What stands in a capture's graph for history that is not in it: of inputs that were computed before, and of control flow.
 _OUTSIDE = frozenset({"_ComputedBackward"})
-_UNKNOWN = frozenset({"_ConnectedBackward"})
+_UNKNOWN = frozenset({"_ConnectedBackward", "_LateBackward", "_LateOnceBackward"})
 
 
 def watched() -> bool:

@@ -56,6 +56,9 @@ class Effects(Protocol):
     remembered: list[Any]
     #: Calls that tell the outside something, before anything is changed.
     announced: list[Any]
+    #: The context variables that were met; the contexts that the frame has entered, each in the one before.
+    context_variables: list[Any]
+    contexts: list[Any]
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
@@ -148,6 +151,9 @@ class Builder(Protocol):
 
     def met(self, value: Any) -> Variable | None:
         """The variable of a real object that was looked at already."""
+
+    def outside(self, variable: Variable) -> Any:
+        """The real object behind an input that was looked at; None for any other."""
 
     def identified(self, variable: Any, source: Source | None) -> Any:
         """A variable of a known object, which ``source`` must go on to read."""
@@ -306,8 +312,12 @@ class CustomGradients(Protocol):
         dirty: Collection[int],
         apart: Collection[int],
         once: bool,
+        plain: Callable[[list[fx.Node]], Any],
     ) -> list[Variable]:
-        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which."""
+        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which.
+
+        `plain` gives it as it is (a `PlainBackward`), and adds to the nodes that are given what that needs of the graph.
+        """
 
     def hook(self, tensor: Any, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
         """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""

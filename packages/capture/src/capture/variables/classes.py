@@ -15,13 +15,13 @@ from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 from capture.trace_rules import is_uninstalled, module_of
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import checked_arguments, handler_of
+from .handlers import checked_arguments, handler_of, handles
 from .iterators import Computed
 from .lifetimes import require_from_outside
 from .lookups import (
@@ -87,6 +87,24 @@ class Class(Known):
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         cls = self.value
+        if type(cls) is type:
+            return self.generic_attribute(m, name, falls_back=True)
+        reads_itself, owner = class_lookup(m, type(cls), "__getattribute__")
+        if isinstance(reads_itself, types.FunctionType):
+            m.guards.note_type(cls)
+            reading = descriptor_get(m, reads_itself, owner, self, type(cls), "__getattribute__")
+            try:
+                return m.calls.call(reading, [Constant(name)], {})
+            except SymbolicRaise as raised:
+                fallback = self.special(m, "__getattr__")
+                if fallback is None or not issubclass(raised.exception.python_type(), AttributeError):
+                    raise
+            return m.calls.call(fallback, [Constant(name)], {})
+        return self.generic_attribute(m, name, falls_back=True)
+
+    def generic_attribute(self, m: Interpreter, name: str, *, falls_back: bool = False) -> Variable:
+        """``type.__getattribute__``; then the metaclass's ``__getattr__``, if that is asked."""
+        cls = self.value
         if name == "__class__":
             return m.builder.known(type(cls))
         m.guards.note_type(cls)
@@ -103,8 +121,6 @@ class Class(Known):
                 return m.builder.known(found)
             if name == "__members__" and class_lookup(m, type(cls), name)[1] is enum.EnumMeta:
                 return m.calls.call(m.builder.known(types.MappingProxyType), [m.builder.from_python(dict(found))], {})
-        if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
-            raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
         if (
             meta_raw is not MISSING
@@ -130,7 +146,7 @@ class Class(Known):
             return m.effects.created(BoundBuiltin(self, name))
         if meta_raw is not MISSING:
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
-        fallback = self.special(m, "__getattr__")
+        fallback = self.special(m, "__getattr__") if falls_back else None
         if fallback is not None:
             return m.calls.call(fallback, [Constant(name)], {})
         m.errors.throw(AttributeError, f"type object {shown_type(cls)!r} has no attribute {name!r}")
@@ -192,6 +208,8 @@ class Class(Known):
     def builtin(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__" and self.value is not type:
             return instantiate(m, self, args, kwargs)
+        if name == "__getattribute__" and len(args) == 1 and not kwargs:
+            return self.generic_attribute(m, m.builder.to_python(args[0]))
         return super().builtin(m, name, args, kwargs)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -206,6 +224,14 @@ class Class(Known):
         if handler_of(self.value) is not None:
             return self.call(m, args, kwargs)
         return construct(m, self, args, kwargs, caller)
+
+
+@handles(type.__getattribute__)
+def _type_getattribute(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    cls = args[0].realize(m) if len(args) == 2 and not kwargs else None
+    if not isinstance(cls, Class):
+        raise Unsupported("type.__getattribute__ of what is no known class")
+    return cls.generic_attribute(m, m.builder.to_python(args[1]))
 
 
 def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:

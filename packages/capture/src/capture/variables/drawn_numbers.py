@@ -1,4 +1,4 @@
-"""Numbers drawn by the standard library's ``random``: drawn after the graph ran, in order; until then only their bounds are known.
+"""Numbers drawn by the standard library's ``random``, or by another generator: drawn after the graph ran, in order; until then only their bounds are known.
 
 A program that draws and does not look, or whose decision is the same for all that may be drawn, is one graph: layers that are
 dropped at random are so outside of training. Where it depends on the number, the graph ends before it is drawn.
@@ -6,9 +6,11 @@ dropped at random are so outside of training. Where it depends on the number, th
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capture.errors import Unsupported
@@ -33,7 +35,7 @@ _LARGEST = math.nextafter(1.0, 0.0)
 
 
 class Drawn(Variable):
-    """A float from ``low`` to ``high``, both included."""
+    """A number from ``low`` to ``high``, both included, of the class that these have."""
 
     rules_operators = True
 
@@ -42,7 +44,7 @@ class Drawn(Variable):
         self.high = high
 
     def python_type(self) -> type:
-        return float
+        return type(self.low)
 
     def truth(self, m: Interpreter) -> bool:
         if self.low > 0 or self.high < 0:
@@ -82,17 +84,35 @@ def _span(m: Interpreter, value: Variable) -> tuple[float, float]:
 
 def _between(m: Interpreter, ends: list[Any]) -> Variable:
     """What an operation gives that rounds, but never the other way round: it gives the bounds for the bounds."""
+    if any(math.isnan(end) for end in ends):
+        raise Unsupported("a random number without bounds")
     made: Variable = m.effects.created(Drawn(min(ends), max(ends)))
     return made
+
+
+def drawn(
+    m: Interpreter,
+    owner: Variable,
+    method: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    low: float,
+    high: float,
+) -> Variable:
+    """A number from ``low`` to ``high`` that a generator from outside is to draw by this method."""
+    if not isinstance(owner, Object) or owner.source is None:
+        raise Unsupported("a random number of a generator that is not known")
+    m.guards.add(owner.source, GuardKind.ID, owner.value)
+    m.effects.activity += 1
+    m.effects.changes += 1
+    draw = getattr(owner.value, method)
+    m.effects.announced.append(functools.partial(draw, *args, **kwargs) if args or kwargs else draw)
+    return _between(m, [low, high])
 
 
 @handles(random.Random.random)
 def _draw(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     owner = args[0].realize(m)
-    if not isinstance(owner, Object) or owner.source is None or len(args) > 1 or kwargs:
+    if len(args) > 1 or kwargs:
         raise Unsupported("a random number of a generator that is not known")
-    m.guards.add(owner.source, GuardKind.ID, owner.value)
-    m.effects.activity += 1
-    m.effects.changes += 1
-    m.effects.announced.append(owner.value.random)
-    return _between(m, [0.0, _LARGEST])
+    return drawn(m, owner, "random", (), {}, 0.0, _LARGEST)

@@ -52,8 +52,11 @@ class Cell(Variable):
             m.effects.later.relies(self)
         if self.source is None:
             m.effects.later.kept(m, content, what)
+        elif not m.effects.later.active:
+            names = (name for name, cell in m.state.frame.cells.items() if cell is self)
+            m.effects.later.of_cell_twice(m, next(names, ""), content)
         elif not is_library_line(m.state.frame.code.co_filename):  # whose cells, of its decorators, nobody else knows
-            m.effects.later.bound(m, content, what)
+            m.effects.later.of_cell(m, self, content)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "cell_contents":

@@ -13,7 +13,7 @@ from capture.sources import Attr, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
-from .lookups import class_lookup
+from .lookups import MISSING, class_lookup
 from .mappings import Dict
 from .reconstruction import Emitter
 
@@ -71,8 +71,12 @@ class Instance(Variable):
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
         found = self._own_attribute(m, name)
-        if found is not None and m.effects.later.concerned:
-            m.effects.later.of_object(m, self, self.cls, name, found)
+        later = m.effects.later
+        if later.active or later.twice:
+            if found is None:
+                later.misses(m, self, name, nowhere=class_lookup(m, self.cls, name)[0] is MISSING)
+            else:
+                later.of_object(m, self, self.cls, name, found)
         return found
 
     def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:

@@ -108,9 +108,12 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
 
 
 class ForeignMethod(BoundBuiltin):
-    """A method of a kind that a compiler to C has made (Cython's, pybind11's), of a class that cannot change: called for real."""
+    """A method of a kind that a compiler to C has made (Cython's, pybind11's), of a class that cannot change: called for real, but where it is known."""
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        handler = handler_of(class_lookup(m, self.owner.python_type(), self.name)[0])
+        if handler is not None:
+            return handler(m, [self.owner, *args], kwargs)
         raise Unsupported(f"method {self.name!r} of {self.owner.python_type().__name__}, which is written in C")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from capture._native import has_holes, same_places
+from capture._native import has_holes, placed, same_places
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, Predicate
@@ -56,6 +57,12 @@ class Set(Variable):
         self.read_from: Source | None = None
         #: What one from outside holds, from which single elements were taken and to which single ones came.
         self.found: dict[Hashable, Variable] | None = None
+        #: One from outside: where it is read, and itself, which nothing changes meanwhile.
+        self.outside: tuple[Source, set[Any]] | None = None
+        #: It was emptied, and nobody knows from where on pop() seeks.
+        self.pops_anywhere = False
+        #: What was done to one from outside, element by element; None once other things were.
+        self.log: list[tuple[str, Variable | None]] | None = None
         #: Of a frozen set: whether its key has its hash, once that was asked.
         self.plain_hash: bool | None = None
 
@@ -109,7 +116,8 @@ class Set(Variable):
         wanted, size = list(self.twin), self.twin.__sizeof__()
         for way in (list(self.entries), wanted, wanted[::-1]):
             rebuilt = self.cls(way)
-            if rebuilt.__sizeof__() == size and list(rebuilt) == wanted:
+            alike = not isinstance(rebuilt, set) or same_places(rebuilt, self.twin)  # type: ignore[arg-type]
+            if alike and rebuilt.__sizeof__() == size and list(rebuilt) == wanted:
                 return [self.entries[v] for v in way]
         return None
 
@@ -143,6 +151,8 @@ class Set(Variable):
 
     def ordered(self, m: Interpreter) -> list[Variable]:
         """The elements in the order in which the real set gives them."""
+        if self.read_from is None:
+            self.follow(m)
         order = self.known_order()
         if order is not None:
             return order
@@ -178,6 +188,29 @@ class Set(Variable):
             return result if args else SET_ALGEBRA["union"](m, self, Set({}))
         return builtin_method(self, m, name, args, kwargs)
 
+    def follow(self, m: Interpreter) -> None:
+        """Go on with the places that the elements of one from outside have, which are guarded, if all that was done to it is known."""
+        if self.twin is not None or self.outside is None or self.log is None:
+            return
+        source, real = self.outside
+        changes = [(name, None if value is None else value.realize(m)) for name, value in self.log]
+        if not all(value is None or hashes_as_itself(value) for _, value in changes):
+            return
+        if not all(x in (self.found or {}) and hashes_as_itself((self.found or {})[x]) for x in real):
+            return
+        kept, twin = placed(real), placed(real)
+        for name, value in changes:
+            getattr(twin, name)(*(() if value is None else (value.hash_key(m),)))
+        text = f"the places in {{}} are those in {real!r}"[:200]
+        m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: same_places(s, kept), text))
+        _assume_order(m, source, tuple(kept))
+        self.twin = twin
+
+    def note(self, name: str, value: Variable | None = None) -> None:
+        """Note what is done to one element."""
+        if self.log is not None:
+            self.log.append((name, value))
+
     def forget_order(self) -> None:
         """After a change of which the real set's order is not followed."""
         self.twin = None
@@ -207,6 +240,7 @@ class Set(Variable):
         else:
             self.forget_order()
         self.entries.setdefault(key, value)
+        self.note("add", value)
         return self.changed(m)
 
     def py_discard(self, m: Interpreter, value: Variable) -> Variable:
@@ -217,6 +251,7 @@ class Set(Variable):
         self.entries.pop(key, None)
         if self.twin is not None:
             self.twin.discard(key)  # type: ignore[union-attr]
+        self.note("discard", value)
         self.only_grew = False
         return self.changed(m)
 
@@ -228,8 +263,11 @@ class Set(Variable):
 
     def py_pop(self, m: Interpreter) -> Variable:
         """``set.pop`` of one whose order is known; raises ``KeyError`` in the program if it is empty."""
+        if self.pops_anywhere and self.log is not None:
+            self.twin, self.pops_anywhere = None, False
+        self.follow(m)
         order = self.known_order()
-        if order is None:
+        if order is None or (self.pops_anywhere and len(order) > 1):
             raise Unsupported("an element taken from a set, whose order is not known")
         if not order:
             m.errors.throw(KeyError, "pop from an empty set")
@@ -237,6 +275,7 @@ class Set(Variable):
             key = self.twin.pop()  # type: ignore[union-attr]
         else:
             key = next(iter(self.entries))
+        self.note("pop")
         self.keep_past()
         self.only_grew = False
         value = self.entries.pop(key)
@@ -246,7 +285,14 @@ class Set(Variable):
     def py_clear(self, m: Interpreter) -> Variable:
         """``set.clear``."""
         self.entries.clear()
-        self.twin, self.found, self.past = self.cls(), None, None
+        self.past = None
+        self.note("clear")
+        if self.log is None:
+            self.found = None
+        if isinstance(self.twin, set):
+            self.twin.clear()  # what pop() gives next is still sought from where it was
+        else:
+            self.twin, self.pops_anywhere = self.cls(), self.outside is not None
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
@@ -267,13 +313,15 @@ class Set(Variable):
                 self.forget_order()
             for key, x in given.entries.items():
                 self.entries.setdefault(key, x)
+                self.note("add", x)
             if not given.one_by_one:
-                self.found = None
+                self.found = self.log = None
         return self.changed(m)
 
     def become(self, m: Interpreter, result: Any) -> Variable:
         """Take over what an operation came to, which the real one does in place."""
         self.entries, self.twin, self.found, self.past = result.entries, result.twin, None, None
+        self.log = None
         self.only_grew = self.in_order = False
         return self.changed(m)
 
@@ -303,7 +351,7 @@ class Set(Variable):
         else:
             self.forget_order()
         left = kept(self.entries, given.entries)
-        self.found = None
+        self.found = self.log = None
         self.entries = {k: v for k, v in (given.entries | self.entries).items() if k in left}
         self.only_grew = self.in_order = False
         return self.changed(m)
@@ -361,16 +409,7 @@ class Set(Variable):
             if not in_order and all(map(hashes_as_itself, self.entries.values())):
                 raise CannotReconstruct(self, "a set whose order depends on more than its elements")
             return list(self.entries.values()) if building is None else [*building[0], *building[1]]
-        return [*self.taken(), *self.added()]
-
-    def taken(self) -> list[Variable]:
-        """What was in it, and was taken out."""
-        return [v for key, v in (self.found or {}).items() if self.entries.get(key) is not v]
-
-    def added(self) -> list[Variable]:
-        """What was not in it, or came again."""
-        found = self.found or {}
-        return [v for key, v in self.entries.items() if found.get(key) is not v]
+        return [value for _, value in self.log or () if value is not None]
 
     def replay(self, e: Emitter) -> None:
         if self.found is None:
@@ -379,10 +418,15 @@ class Set(Variable):
             e.call_with_list(set.update, self, elements)
             for each in gone:
                 e.call_discarding(set.discard, [self, each])
-        else:  # Its order is by all that ever happened to it.
-            for each in self.taken():
-                e.call_discarding(set.discard, [self, each])
-            e.call_with_list(set.update, self, self.added())
+            return
+        # Its order is by all that ever happened to it.
+        for name, group in itertools.groupby(self.log or (), lambda done: done[0]):
+            values = [value for _, value in group]
+            if name == "add":
+                e.call_with_list(set.update, self, [value for value in values if value is not None])
+                continue
+            for value in values:
+                e.call_discarding(getattr(set, name), [self] if value is None else [self, value])
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if symbol not in SET_OPERATORS or not isinstance(other, Set):
@@ -551,7 +595,19 @@ class InputSet(UnseenElements, Set):
     """A set from outside. What is in it counts from when that is looked at: until then the program may only add to it."""
 
     _put_in = "update"
-    _content = ("entries", "twin", "only_grew", "in_order", "read_from", "found", "past", "literal")
+    _content = (
+        "entries",
+        "twin",
+        "only_grew",
+        "in_order",
+        "read_from",
+        "found",
+        "past",
+        "literal",
+        "outside",
+        "log",
+        "pops_anywhere",
+    )
 
     def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
         self.cls = set
@@ -587,16 +643,31 @@ def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | 
             m.guards.of_type(source, type(value))
             expected = frozenset(value)
             text = f"{{}} == {set(value)!r}"[:200]
-            m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
+            m.guards.add(source, GuardKind.CALLABLE, Predicate(_equal_to(expected), text))
             if _is_as_new(value):
                 m.guards.add(source, GuardKind.CALLABLE, Predicate(_is_as_new, "{} never held many, or was cleared"))
         wrapped = [m.builder.from_python(x) for x in value]
         made = Set({x.hash_key(m): x for x in wrapped}, type(value))
         made.read_from, made.found = source, dict(made.entries)
+        if type(value) is set:
+            made.outside, made.log = None if source is None else (source, value), []
         if not value and not _is_as_new(value):
             made.forget_order()
         return made
     raise Unsupported("a set of values that are not constants, from outside the frame")
+
+
+def _equal_to(expected: frozenset[Any]) -> Callable[[Any], bool]:
+    """Whether a set has these elements, and not others that equal them, as numbers of other classes do."""
+    if not any(isinstance(x, int | float | complex) for x in expected):
+        return lambda s: bool(s == expected)
+    kinds = {x: _kind(x) for x in expected}
+    return lambda s: s == expected and all(kinds[x] == _kind(x) for x in s)
+
+
+def _kind(value: Any) -> Any:
+    """What tells values apart that are equal: their classes, and the signs of zeros."""
+    return type(value), repr(value) if isinstance(value, float | complex) else None
 
 
 def _is_as_new(value: set[Any] | frozenset[Any]) -> bool:

@@ -234,3 +234,31 @@ def a_set_with_holes_is_handed_out(x):
 def deep_copies_of_sets_are_made_as_they_are_gone_through(x):
     made = {5, 13}
     return list(made), list(copy.deepcopy(made)), list(copy.copy(made)), x + 1
+
+
+@program
+def elements_are_taken_from_sets_in_breaks(x):
+    small, large = {5, 17, 33, 8, 64}, set(range(0, 300, 7))
+    time.sleep(0)
+    got = [small.pop(), large.pop(), large.pop()]
+    time.sleep(0)
+    small.add(99)
+    large.add(0)
+    got += [small.pop(), large.pop()]
+    while len(small) > 2:
+        got.append(small.pop())
+    large |= {2, 16}
+    time.sleep(0)
+    return got, list(small), [large.pop() for _ in range(12)], list(large), x + 1
+
+
+@program
+def sets_are_gone_through_after_changes_in_breaks(x):
+    made = {5, 17, 33, 8}
+    time.sleep(0)
+    made.add(49)
+    made.discard(17)
+    made.update([65, 1])
+    got = [each for each in made]
+    time.sleep(0)
+    return got, list(made), x + 1

@@ -6,5 +6,5 @@ import importlib
 import importlib.util
 
 if importlib.util.find_spec("numpy") is not None:
-    for _name in ("values", "inputs", "calls", "interchange", "errors"):
+    for _name in ("values", "inputs", "calls", "interchange", "errors", "draws"):
         importlib.import_module(f"{__name__}.{_name}")
