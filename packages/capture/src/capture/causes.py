@@ -328,7 +328,7 @@ CAUSES: tuple[Cause, ...] = (
         "Formatting, `repr` and `str` need the value itself; numbers in the graph and objects of the program have none yet.",
         "Format outside of what is compiled.",
         "formatting of an object with a format specification",
-        r"\btext of|formatting of|\brepr of|^str\.|re\.sub",
+        r"\btext of|formatting of|values? (among the values )?of a format|too (many|few) values|\brepr of|^str\.|re\.sub",
     ),
     Cause(
         "B407", "break", "Hashes, identities and orders that only the run has",
@@ -402,7 +402,7 @@ CAUSES: tuple[Cause, ...] = (
         "What a frame changes outside of it is changed after its graph; what can only be asked of the real object would be answered as it was before.",
         "Change it outside of what is compiled, or ask before.",
         "what asks a function that the program has changed",
-        r"that the program has (changed|replaced)|where the program has changed|something else in the place of",
+        r"(that|which) the program has (changed|replaced)|where the program has changed|something else in the place of",
     ),
     Cause(
         "B414", "break", "Bytecode that is not evaluated",
