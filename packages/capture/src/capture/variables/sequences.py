@@ -308,7 +308,7 @@ class List(Sequence):
     """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
     base: type = list
-    #: False of one that is sorted, to what runs meanwhile empty, until something is put into it.
+    #: False of one that may be being sorted, and so empty to what runs meanwhile, until something is put into it.
     was_filled = True
 
     def __init__(self, items: list[Variable], cls: type = list) -> None:
@@ -410,12 +410,13 @@ class List(Sequence):
         """``list.sort``."""
         items = list(self.items)
         self.items.clear()  # as it is to what runs meanwhile
-        self.was_filled = False
+        before, self.was_filled = self.was_filled, False
         try:
             items = m.iteration.sort(items, key, reverse)
         finally:
             self.items[:] = items
-        if self.was_filled:
+            was_filled, self.was_filled = self.was_filled, before or bool(items)
+        if was_filled:
             m.errors.throw(ValueError, "list modified during sort")
         return self.changed(m)
 
@@ -458,7 +459,10 @@ class List(Sequence):
     def replay(self, e: Emitter) -> None:
         appended = self.appended()
         if appended is not None:
-            e.call_with_list(list.extend, self, appended)
+            filled_meanwhile = not self.found and not appended and self.was_filled
+            e.call_with_list(list.extend, self, [Constant(None)] if filled_meanwhile else appended)
+            if filled_meanwhile:  # what sorts it outside sees that
+                e.call_discarding(list.clear, [self])
             return
         if self.cls is list and not self.is_payload:
             e.load_list(self.items)
@@ -485,6 +489,8 @@ class List(Sequence):
 
 class InputList(List):
     """A list from outside. How long it is counts from when that, or an element, is looked at: until then the program may only put more at its end."""
+
+    was_filled = False
 
     def __init__(self, value: list[Any], see: Callable[[], list[Variable]]) -> None:
         self._see = see
@@ -521,6 +527,12 @@ class InputList(List):
         more = m.iteration.elements(values)
         (self._more if self._items is None else self._items).extend(more)
         return self.resized(m)
+
+    def resized(self, m: Interpreter) -> Variable:
+        if self._items is not None:
+            return super().resized(m)
+        self.was_filled = self.was_filled or bool(self._more)
+        return self.changed(m)
 
     def appended(self) -> list[Variable] | None:
         return list(self._more) if self._items is None else super().appended()
