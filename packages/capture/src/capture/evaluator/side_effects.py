@@ -38,6 +38,8 @@ class SideEffects:
         self.remembered: list[Any] = []
         #: Calls that tell the outside something, before anything is changed.
         self.announced: list[Any] = []
+        #: The objects that these calls may change, by address.
+        self.listeners: dict[int, Any] = {}
         self.ran_ahead = ran_ahead
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
@@ -116,3 +118,4 @@ class SideEffects:
         self.changed.clear()
         self.later.release()
         self.globals_let_go.clear()
+        self.listeners.clear()

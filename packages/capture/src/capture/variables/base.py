@@ -56,6 +56,8 @@ class Effects(Protocol):
     remembered: list[Any]
     #: Calls that tell the outside something, before anything is changed.
     announced: list[Any]
+    #: The objects that these calls may change, by address.
+    listeners: dict[int, Any]
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
