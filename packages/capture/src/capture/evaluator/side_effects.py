@@ -108,6 +108,10 @@ class SideEffects:
         """Whether anything from outside the frame was changed."""
         return any(variable.source is not None for variable in self.changed.values())
 
+    def has_rewritten_inputs(self) -> bool:
+        """Whether anything from outside the frame was changed that a ``__hash__`` may tell of."""
+        return any(variable.source is not None and variable.may_tell_hashes for variable in self.changed.values())
+
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""
         self.activity += 1

@@ -79,6 +79,9 @@ class Effects(Protocol):
     def has_changed_inputs(self) -> bool:
         """Whether anything from outside the frame was changed."""
 
+    def has_rewritten_inputs(self) -> bool:
+        """Whether anything from outside the frame was changed that a ``__hash__`` may tell of."""
+
     def let_go(self) -> Iterable[tuple[int, Any]]:
         """The objects that were held from outside where the frame began, and by that are not any more; each with a step before that."""
 
