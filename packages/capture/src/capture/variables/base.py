@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
@@ -483,8 +483,11 @@ class Iteration(Protocol):
     def among(self, iterable: Variable, value: Variable) -> bool:
         """Whether an iterable gives a value, which it is asked for until it does."""
 
-    def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
-        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
+    def elements_or(self, value: Variable, words: str) -> list[Variable]:
+        """All elements of an iterable; the ``TypeError`` of what is none says this."""
+
+    def pairs(self, value: Variable) -> Iterator[tuple[Variable, Variable]]:
+        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them: one after the other."""
 
     def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
         """Stable order by ``<`` on the keys."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import types
@@ -21,7 +22,7 @@ from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
-from .lookups import shown_type
+from .lookups import has_entry, shown_type
 from .operations import COMPARE
 from .placeholders import Lazy, real_of
 from .reconstruction import Emitter, method_of
@@ -58,7 +59,7 @@ class Sequence(Variable):
 
     def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
         """Where an index points to; ``beyond`` is the message for one that is too large."""
-        if m.builder.is_constant(key) and not hasattr(m.builder.to_python(key), "__index__"):
+        if m.builder.is_constant(key) and not has_entry(type(m.builder.to_python(key)), "__index__"):
             m.builder.fold(operator.getitem, [self.empty_container(), m.builder.to_python(key)])
         index = m.operators.index(key)
         if not -len(self.items) <= index < len(self.items):
@@ -117,7 +118,7 @@ class Sequence(Variable):
                 own = self.cls.__name__
                 m.errors.throw(TypeError, f'can only concatenate {own} (not "{shown_type(other.cls)}") to {own}')
             return self.make(m, [*self.items, *other.items])
-        if symbol == "*":
+        if symbol == "*" and has_entry(other.python_type(), "__index__"):
             return self.make(m, self.times(m, m.operators.index(other)))
         return None
 
@@ -254,7 +255,8 @@ class Tuple(Sequence):
         return super().item(m, key)
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
-        if self.cls is tuple and symbol == "*" and m.operators.index(other) == 1:
+        countable = symbol == "*" and has_entry(other.python_type(), "__index__")
+        if self.cls is tuple and countable and m.operators.index(other) == 1:
             return self
         plain = isinstance(other, Tuple) and self.cls is other.cls is tuple
         if symbol == "+" and plain and not (self.items and other.items):  # type: ignore[attr-defined]
@@ -304,6 +306,16 @@ class Tuple(Sequence):
         return tuple(p[0] for p in pairs), torch.Size(real) if self.cls is torch.Size else real
 
 
+@functools.cache
+def _refusal_of_slices(plain: bool) -> str:
+    """What this interpreter says of what cannot be put in a slice's place."""
+    try:
+        operator.setitem([], slice(None, None, None if plain else 2), None)  # type: ignore[call-overload]
+    except TypeError as error:
+        return str(error)
+    raise AssertionError("None is put in a slice's place")
+
+
 class List(Sequence):
     """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
@@ -338,9 +350,12 @@ class List(Sequence):
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if isinstance(key, Slice):
             index = key.taken(m)
-            values = m.iteration.elements(value)
-            if index.step not in (None, 1) and len(self.items[index]) != len(values):
-                m.errors.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
+            plain = index.step in (None, 1)
+            values = m.iteration.elements_or(value, _refusal_of_slices(plain))
+            taken = len(self.items[index])
+            if not plain and taken != len(values):
+                sizes = f"sequence of size {len(values)} to extended slice of size {taken}"
+                m.errors.throw(ValueError, f"attempt to assign {sizes}")
             self.items[index] = values
             self.was_filled = self.was_filled or bool(self.items)
         else:
@@ -480,7 +495,7 @@ class List(Sequence):
         if symbol == "+=":
             self.py_extend(m, other)
             return self
-        if symbol == "*=":
+        if symbol == "*=" and has_entry(other.python_type(), "__index__"):
             self.items[:] = self.times(m, m.operators.index(other))
             self.resized(m)
             return self
