@@ -118,7 +118,7 @@ CAUSES: tuple[Cause, ...] = (
         "values that are known come after the graph and break nothing.",
         "Do it outside of what is compiled, or only where `capture.is_compiling()` is false.",
         "call of a built-in with effects outside the graph (open, eval, locals, ...)",
-        r"effects outside the graph|^logging|a message that shows|call of (builtins\.)?(print|open|input)\b|call of warnings",
+        r"effects outside the graph|^logging|^a warning (in|that)|^print to|^telling a|yet to be told|a message that shows|call of (builtins\.)?(print|open|input)\b|call of warnings",
     ),
     Cause(
         "B203", "break", "A mark or a setting for what follows",
@@ -388,7 +388,7 @@ CAUSES: tuple[Cause, ...] = (
         "Use a plain list, tuple or dictionary made within what is compiled.",
         "next() of <Iterator>",
         r"\bitem\b|iteration over|next\(\) of|subscript of|length of|keys |deque|dict\b|dictionar|itertools|combinations|iterator|reversed\(\)|fromkeys|membership|mapping"
-        r"|side effect on|partial|by __getitem__|its own __getitem__|^method ",
+        r"|side effect on|^(unpacking|arguments|keywords) of|partial|by __getitem__|its own __getitem__|^method ",
     ),
     Cause(
         "B419", "break", "A random number of the standard library's",

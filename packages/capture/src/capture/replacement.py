@@ -123,6 +123,7 @@ class Replacement:
             and not switches
             and not calls_between(self._attempt.before, after)
             and not m.state.lost_cell
+            and not m.effects.counted  # the interpreter would make these calls a second time
         )
         if nothing and self._attempt.finished:
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)

@@ -101,7 +101,7 @@ def unhook():
         "handles.append(H.hooked.register_forward_hook(timed))", "handles.append(H.hooked[0].register_forward_hook(timed))", "handles.append(H.hooked[0].register_forward_pre_hook(before))", "handles.append(H.hooked.register_forward_pre_hook(before))",
         "handles.append(H.hooked[0].register_forward_hook(lambda m, a, r: r + 5))", "handles.append(H.hooked[0].register_forward_hook(timed, prepend=True))", "handles.append(H.hooked[0].register_forward_hook(lambda m, a, k, r: r * 3, with_kwargs=True))",
         "handles.append(H.hooked[0].register_forward_pre_hook(lambda m, a, k: (a, k), with_kwargs=True))", "handles.append(nn.modules.module.register_module_forward_hook(lambda m, a, r: r + 1))", "handles.append(nn.modules.module.register_module_forward_pre_hook(before))",
-        "handles.append(H.hooked[0].register_full_backward_hook(lambda m, i, o: None))", "unhook()", "unhook()", "unhook()", "H.hooked[0]._forward_hooks.clear()", "timed.__code__ = (lambda m, a, r: r - 1).__code__", "H.hooked[0]._forward_hooks[0] = timed",
+        "handles.append(H.hooked[0].register_full_backward_hook(lambda m, i, o: None))", "unhook()", "unhook()", "unhook()", "H.hooked[0]._forward_hooks.clear()", "timed.__code__ = (lambda m, a, r: r - 1).__code__", "H.hooked[0]._forward_hooks[-1] = timed",
         "handles.append(H.hooked.register_forward_hook(lambda m, a, r: r * 2, always_call=True))", "H.hooked = copy.deepcopy(H.hooked)", "handles.append(H.hooked[0].register_forward_hook(lambda m, a, r: use(r, $v)))", "H.hooked[0].forward = double",
         "H.hooked[0]._forward_hooks = collections.OrderedDict()", "before.__defaults__ = (1,)", "handles.append(H.hooked[0].register_state_dict_pre_hook(lambda *a: None))",
     ),

@@ -104,6 +104,8 @@ class VariableBuilder:
             if source is not None and not isinstance(source, Const) and found[1].source not in (None, source):
                 self._guards.add(source, GuardKind.SAME_OBJECT, found[1].source)
             return found[1]
+        if self._effects.listeners and address(value) in self._effects.listeners:
+            raise Unsupported(f"a {cls.__name__} that is yet to be told of what the program does")
         variable = self._build(value, source)
         if not isinstance(variable, Known | Constant):
             if variable.source is None:

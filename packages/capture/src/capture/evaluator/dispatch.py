@@ -54,12 +54,20 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
             joined = side.with_others(m, symbol, left, right)
             if joined is not None:
                 return joined
+    shown = left, right
     left, right = left.as_operand(m), right.as_operand(m)
     made = left.binary(m, symbol, right)
     if made is not None:
         return made
-    if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
+    if (
+        isinstance(right, Sequence)
+        and symbol == "*"
+        and isinstance(left, Constant)
+        and has_entry(type(left.value), "__index__")
+    ):
         return binary(m, symbol, right, left, written)
+    if shown != (left, right):
+        raise Unsupported(f"{shown[0]!r} {written} {shown[1]!r}")  # an error that names what stands for these
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
 
 
@@ -243,10 +251,13 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         return _compare_numbers(m, symbol, left, right)
+    shown = left, right
     left, right = left.as_operand(m), right.as_operand(m)
     compared = left.compare(m, symbol, right)
     if compared is not None:
         return compared
+    if shown != (left, right) and symbol not in ("==", "!="):
+        raise Unsupported(f"{shown[0]!r} {symbol} {shown[1]!r}")  # an error that names what stands for these
     try:
         a, b = (v.bare(m) if isinstance(v, EnumMember) else v.as_python(m) for v in (left, right))
     except NotConstant:

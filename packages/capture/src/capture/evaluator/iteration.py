@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Generator
 
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.generators import stopped
@@ -15,6 +16,18 @@ from capture.variables.mapping_proxies import MappingProxy
 from capture.variables.mappings import Dict, DictView
 from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
+
+
+def _refusal_of_none() -> str:
+    """What this interpreter says of looking for something in what holds nothing."""
+    try:
+        operator.contains(None, None)  # type: ignore[arg-type]
+    except TypeError as error:
+        return str(error)
+    raise AssertionError("None holds something")
+
+
+_NO_CONTAINER = _refusal_of_none()
 
 
 class LanguageIteration:
@@ -69,7 +82,7 @@ class LanguageIteration:
     def among(self, iterable: Variable, value: Variable) -> bool:
         """Whether an iterable gives a value, which it is asked for until it does."""
         m = self._m
-        iterator = self.iterate(iterable).realize(m)
+        iterator = self._begun(iterable, _NO_CONTAINER).realize(m)
         while True:
             try:
                 if m.operators.equal(iterator.next(m), value):
@@ -98,13 +111,28 @@ class LanguageIteration:
             m.state.count_instructions(1)
         return found
 
+    def elements_or(self, value: Variable, words: str) -> list[Variable]:
+        """All elements of an iterable; the ``TypeError`` of what is none says this."""
+        real = value.realize(self._m)
+        return self.elements(real if type(real) in (List, Tuple) else self._begun(real, words))
+
+    def _begun(self, value: Variable, words: str) -> Variable:
+        """An iterator, where the interpreter says the same of all that gives none, also of an ``__iter__`` that raises a ``TypeError``."""
+        m = self._m
+        try:
+            return self.iterate(value)
+        except SymbolicRaise as raised:
+            if not issubclass(raised.exception.python_type(), TypeError):
+                raise
+        m.errors.throw(TypeError, words.replace("NoneType", shown_type(value.realize(m).python_type())))
+
     def _iterates_as_dict(self, cls: type) -> bool:
         """Whether what a dictionary of a class holds is copied as it lies, whatever else the class says of reading it."""
         m = self._m
         return class_lookup(m, cls, "__iter__")[1] in (dict, collections.OrderedDict)
 
-    def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
-        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
+    def pairs(self, value: Variable) -> Generator[tuple[Variable, Variable], None, None]:
+        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them: one after the other."""
         m = self._m
         real = value.realize(m)
         if isinstance(real, MappingProxy):
@@ -114,17 +142,19 @@ class LanguageIteration:
         if isinstance(real, Object) and isinstance(real.payload, Dict) and self._iterates_as_dict(real.cls):
             real = real.payload
         if isinstance(real, Dict):
-            return list(real.in_order(m).values())
+            yield from list(real.in_order(m).values())
+            return
         if isinstance(real, Object) and real.special(m, "keys") is not None:
             keys = self.elements(m.calls.call(real.attribute(m, "keys"), [], {}))
-            return [(k, real.item(m, k)) for k in keys]
-        found = []
-        for pair in self.elements(real):
-            both = self.elements(pair)
+            for key in keys:
+                yield key, real.item(m, key)
+            return
+        for place, pair in enumerate(self.elements(real)):
+            shown = f"dictionary update sequence element #{place}"
+            both = self.elements_or(pair, f"cannot convert {shown} to a sequence")
             if len(both) != 2:
-                m.errors.throw(ValueError, "dictionary update sequence element has a wrong length; 2 is required")
-            found.append((both[0], both[1]))
-        return found
+                m.errors.throw(ValueError, f"{shown} has length {len(both)}; 2 is required")
+            yield both[0], both[1]
 
     def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
         """Stable order by ``<`` on the keys."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 import types
 
@@ -11,7 +12,7 @@ from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import Constant, Known
 from capture.variables.enums import EnumMember
-from capture.variables.lookups import class_lookup, shown_type
+from capture.variables.lookups import class_lookup
 from capture.variables.mappings import Dict
 from capture.variables.named_tuples import NamedTuple
 from capture.variables.numbers import Symbolic
@@ -85,9 +86,7 @@ class LanguageOperators:
             plain = real.as_python(m)
         except NotConstant:
             raise Unsupported(f"{real!r} as an integer") from None
-        if not hasattr(plain, "__index__"):
-            m.errors.throw(TypeError, f"{shown_type(type(plain))!r} object cannot be interpreted as an integer")
-        return int(plain.__index__())
+        return int(m.builder.fold(operator.index, [plain]))
 
     def answer(self, found: Variable, kind: type, method: str) -> Variable:
         """What one of the program's special methods gave, where Python insists on a `kind`. Raises ``Unsupported`` of anything else."""

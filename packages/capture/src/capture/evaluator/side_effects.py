@@ -38,6 +38,8 @@ class SideEffects:
         self.remembered: list[Any] = []
         #: Calls that tell the outside something, before anything is changed.
         self.announced: list[Any] = []
+        #: The objects that these calls may change, by address.
+        self.listeners: dict[int, Any] = {}
         self.ran_ahead = ran_ahead
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
@@ -109,6 +111,10 @@ class SideEffects:
         """Whether anything from outside the frame was changed."""
         return any(variable.source is not None for variable in self.changed.values())
 
+    def has_rewritten_inputs(self) -> bool:
+        """Whether anything from outside the frame was changed that a ``__hash__`` may tell of."""
+        return any(variable.source is not None and variable.may_tell_hashes for variable in self.changed.values())
+
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""
         self.activity += 1
@@ -120,3 +126,4 @@ class SideEffects:
         self.later.release()
         self.context_variables.clear()
         self.globals_let_go.clear()
+        self.listeners.clear()

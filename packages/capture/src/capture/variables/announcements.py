@@ -14,22 +14,28 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from capture._native import address
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.notices import filters_of_program
 from capture.trace_rules import is_uninstalled
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Constant
+from .constants import CONSTANT_TYPES, Constant
 from .handlers import handles
 from .lookups import check_as_found, is_changed, is_of_program
 from .objects import Object
 
 
-def _later(m: Interpreter, call: Any) -> Variable:
+def _later(m: Interpreter, call: Any, listeners: Iterable[Any] = ()) -> Variable:
+    """``listeners``: objects that the call may change, so that the frame may not look at them until it was made."""
+    for each in listeners:
+        if m.builder.met(each) is not None:
+            raise Unsupported(f"telling a {type(each).__name__} that the frame looks at")
+        m.effects.listeners[address(each)] = each
     m.effects.activity += 1
     m.effects.changes += 1
     m.effects.announced.append(call)
@@ -99,11 +105,11 @@ def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("a warning where the program has changed what is done with them")
     if level > len(frames):  # of a caller of the frame
         _check_not_raised(m, (message, category))
-        return _later(m, functools.partial(warnings.warn, message, category, level - len(frames) + 1))
+        return _later(m, functools.partial(warnings.warn, message, category, level - len(frames) + 1), _recorders())
     frame = frames[-max(1, level)]
     place = (message, category, frame.code.co_filename, frame.op.line, frame.globals.get("__name__", "<sys>"))
     _check_not_raised(m, (message, category, place[4], place[3]))
-    return _later(m, functools.partial(_warn_at, frame.globals, place))
+    return _later(m, functools.partial(_warn_at, frame.globals, place), _recorders())
 
 
 def _has_changed_warnings(m: Interpreter) -> bool:
@@ -120,11 +126,25 @@ def _warn_at(namespace: dict[str, Any], place: tuple[Any, ...]) -> None:
 
 
 def _check_not_raised(m: Interpreter, warning: tuple[Any, ...]) -> None:
-    """One that filters make an exception is raised where the program is, which may handle it."""
+    """One that filters make an exception is raised where the program is, which may handle it; so is one that the program shows itself."""
     raised = functools.partial(_is_raised, *warning)
     if raised():
         raise Unsupported("a warning that is raised as an exception")
-    m.guards.add(None, GuardKind.ANSWER, (raised, (), False))
+    if _are_shown_by_program():
+        raise Unsupported("a warning that the program shows in its own way")
+    m.guards.add(None, GuardKind.ANSWER, (lambda: raised() or _are_shown_by_program(), (), False))
+
+
+def _are_shown_by_program() -> bool:
+    """Whether the program's own code shows warnings."""
+    return _is_written_by_program(warnings.showwarning) or _is_written_by_program(warnings._showwarnmsg_impl)  # type: ignore[attr-defined]
+
+
+def _recorders() -> Iterator[Any]:
+    """The lists that warnings are put into as they are told."""
+    for each in warnings.showwarning, warnings._showwarnmsg_impl:  # type: ignore[attr-defined]
+        if isinstance(each, types.BuiltinMethodType) and not isinstance(each.__self__, types.ModuleType):
+            yield each.__self__
 
 
 def _is_raised(message: str, category: type[Warning], module: str | None = None, line: int = 0) -> bool:
@@ -178,7 +198,8 @@ def _log(m: Interpreter, logger: Variable, level: int, args: Args, kwargs: Kwarg
     frame = frames[-back]
     place = (frame.code.co_filename, frame.op.line)
     record = (real.name, level, *place, message, tuple(values), None, frame.code.co_name, extra, None)
-    return _later(m, functools.partial(_handle, real, record))
+    handlers = [handler for each in _that_handle(real) for handler in each.handlers]
+    return _later(m, functools.partial(_handle, real, record), _held_by(handlers))
 
 
 def _with_parents(logger: logging.Logger) -> Iterator[logging.Logger]:
@@ -188,16 +209,33 @@ def _with_parents(logger: logging.Logger) -> Iterator[logging.Logger]:
         each = each.parent
 
 
+def _that_handle(logger: logging.Logger) -> Iterator[logging.Logger]:
+    """A logger and its parents up to where they do not tell theirs."""
+    for each in _with_parents(logger):
+        yield each
+        if not each.propagate:
+            break
+
+
+def _held_by(handlers: Iterable[logging.Handler]) -> Iterator[Any]:
+    """Handlers, and what these may write to: the objects in their attributes."""
+    for handler in handlers:
+        yield handler
+        for value in vars(handler).values():
+            if isinstance(value, logging.Handler):
+                yield from _held_by([value])
+            elif type(value) not in CONSTANT_TYPES and not isinstance(value, types.ModuleType | type):
+                yield value
+
+
 def _runs_programs_code(logger: logging.Logger) -> bool:
     """Whether the program's own code handles what is logged: the frame may have to do with what that does, and that with what the frame did."""
-    for each in _with_parents(logger):
+    for each in _that_handle(logger):
         asked: list[Any] = [*each.handlers, *each.filters]
         for handler in each.handlers:
             asked += [*handler.filters, handler.formatter, getattr(handler, "stream", None)]
         if any(map(_is_written_by_program, asked)):
             return True
-        if not each.propagate:
-            break
     return False
 
 

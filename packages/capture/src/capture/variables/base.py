@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
@@ -59,6 +59,8 @@ class Effects(Protocol):
     #: The context variables that were met; the contexts that the frame has entered, each in the one before.
     context_variables: list[Any]
     contexts: list[Any]
+    #: The objects that these calls may change, by address.
+    listeners: dict[int, Any]
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
@@ -79,6 +81,9 @@ class Effects(Protocol):
 
     def has_changed_inputs(self) -> bool:
         """Whether anything from outside the frame was changed."""
+
+    def has_rewritten_inputs(self) -> bool:
+        """Whether anything from outside the frame was changed that a ``__hash__`` may tell of."""
 
     def let_go(self) -> Iterable[tuple[int, Any]]:
         """The objects that were held from outside where the frame began, and by that are not any more; each with a step before that."""
@@ -488,8 +493,11 @@ class Iteration(Protocol):
     def among(self, iterable: Variable, value: Variable) -> bool:
         """Whether an iterable gives a value, which it is asked for until it does."""
 
-    def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
-        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
+    def elements_or(self, value: Variable, words: str) -> list[Variable]:
+        """All elements of an iterable; the ``TypeError`` of what is none says this."""
+
+    def pairs(self, value: Variable) -> Iterator[tuple[Variable, Variable]]:
+        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them: one after the other."""
 
     def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
         """Stable order by ``<`` on the keys."""

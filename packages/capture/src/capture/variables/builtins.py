@@ -30,6 +30,7 @@ from .lookups import (
     can_iterate,
     check_own_class,
     class_lookup,
+    has_entry,
     is_callable,
     is_of_program,
     shown_type,
@@ -419,8 +420,8 @@ def _abs(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(round)
 def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
-    if isinstance(value, Tensor):
-        return m.recorder.record("call_method", "round", [value, *args[1:]], kwargs)
+    if isinstance(value, Tensor) and not has_entry(value.python_type(), "__round__"):
+        m.errors.throw(TypeError, f"type {value.python_type().__name__} doesn't define __round__ method")
     if isinstance(value, Symbolic) and value.python_type() is not bool:
         digits = args[1] if len(args) > 1 else kwargs.get("ndigits", Constant(None))
         to = None if m.builder.is_none(digits) else digits.realize(m)
@@ -460,8 +461,14 @@ def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(divmod)
 def _divmod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    if any(isinstance(a.realize(m), Object) for a in args):
-        return m.operators.binary("divmod()", args[0], args[1])
+    left, right = (a.realize(m) for a in args)
+    kinds = [each.python_type() for each in (left, right)]
+    tensors = isinstance(left, Tensor) or isinstance(right, Tensor)
+    if tensors and not any(has_entry(cls, name) for cls in kinds for name in ("__divmod__", "__rdivmod__")):
+        shown = " and ".join(repr(shown_type(cls)) for cls in kinds)
+        m.errors.throw(TypeError, f"unsupported operand type(s) for divmod(): {shown}")
+    if not any(isinstance(each, Symbolic) or each.rules_operators for each in (left, right)):
+        return m.operators.binary("divmod()", left, right)
     return m.builder.new_tuple([m.operators.binary("//", args[0], args[1]), m.operators.binary("%", args[0], args[1])])
 
 

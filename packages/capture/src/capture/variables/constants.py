@@ -136,9 +136,8 @@ class Constant(Real):
     def join(self, m: Interpreter, parts: Variable) -> Variable:
         """``self.join(parts)`` of a string, where not all parts were known as one value."""
         try:
-            return Constant(
-                m.builder.fold(self.value.join, [[m.builder.to_python(p) for p in m.iteration.elements(parts)]])
-            )
+            listed = m.iteration.elements_or(parts, "can only join an iterable")
+            return Constant(m.builder.fold(self.value.join, [[m.builder.to_python(p) for p in listed]]))
         except NotConstant:
             raise Unsupported("str.join of values that are not constant") from None
 

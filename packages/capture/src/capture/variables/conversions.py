@@ -134,6 +134,8 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     cls = value.python_type()
     if not has_entry(cls, "__reversed__") and not (has_entry(cls, "__getitem__") and has_entry(cls, "__len__")):
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
+    if isinstance(value, Tensor):
+        return value.method(m, "__reversed__", [], {})
     if isinstance(value, Object):
         found = value.special(m, "__reversed__")
         if found is not None and value.payload is None:

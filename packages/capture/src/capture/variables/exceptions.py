@@ -114,7 +114,7 @@ class ExceptionObject(Object):
                 raise Unsupported(f"{name!r} of an exception that the interpreter raised")
             return self.details.get(name, Constant(None))
         raw, _ = class_lookup(m, self.cls, name)
-        if isinstance(raw, types.MethodDescriptorType):
+        if isinstance(raw, types.MethodDescriptorType) and raw.__objclass__ in self.cls.__mro__:
             return m.effects.created(BoundBuiltin(self, name))
         return super().generic_attribute(m, name)
 

@@ -131,13 +131,13 @@ class Held(_Moved, Iterator):
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__length_hint__" and not args and not kwargs:
-            return self.length(m)
+            return self.length_hint(m)
         return super().method(m, name, args, kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         return BoundBuiltin(self, name) if name == "__length_hint__" else super().attribute(m, name)
 
-    def length(self, m: Interpreter) -> Variable:
+    def length_hint(self, m: Interpreter) -> Variable:
         """What ``operator.length_hint`` says, which then is guarded."""
         left = operator.length_hint(self.real)
         m.guards.predicate(self, functools.partial(_has_left, left), f"operator.length_hint({{}}) == {left}")
@@ -305,4 +305,4 @@ def _length_hint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return Constant(max(0, len(value.sequence.items) - value.position))  # type: ignore[attr-defined]
     if isinstance(value, Iterator) and not hasattr(value.python_type(), "__length_hint__"):
         return args[1] if len(args) > 1 else Constant(0)
-    return value.length(m).realize(m)
+    return value.length_hint(m) if isinstance(value, Held) else value.length(m).realize(m)

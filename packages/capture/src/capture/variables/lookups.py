@@ -148,6 +148,11 @@ def can_iterate(cls: type) -> bool:
     return has_entry(cls, "__iter__") or has_entry(cls, "__getitem__")
 
 
+def refusal_of_deletion(cls: type) -> str:
+    """What is said of deleting an item under a key of a class: the interpreter has two places that say it."""
+    return "doesn't support item deletion" if has_entry(cls, "__index__") else "does not support item deletion"
+
+
 def shown_type(cls: type) -> str:
     """A class's name as the interpreter's messages have it: of those made in C it may hold their module's."""
     if place_of(cls)[0] == "builtins":

@@ -18,6 +18,7 @@ from capture.sources import Applied, Attr, Const, DictKeyAt, DictValueAt, Item, 
 from .base import Interpreter, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, Constant
+from .lookups import refusal_of_deletion
 from .mappings import Dict
 from .own_keys import has_own
 from .placeholders import Lazy, real_of, resolved
@@ -132,11 +133,14 @@ class ReadOnly(Variable):
         m.errors.throw(TypeError, "'mappingproxy' object does not support item assignment")
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
-        m.errors.throw(TypeError, "'mappingproxy' object does not support item deletion")
+        m.errors.throw(TypeError, f"'mappingproxy' object {refusal_of_deletion(key.python_type())}")
 
 
 class InputView(ReadOnly, Dict):
     """A read-only view from outside, of a mapping that is reached by it alone."""
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        raise Unsupported("the hash of a mappingproxy")  # it may be that of what it shows
 
     def as_operand(self, m: Interpreter) -> Variable:
         return self.py_copy(m)

@@ -203,14 +203,14 @@ class Module(Object):
         )
 
     def hooked(self, m: Interpreter) -> bool:
-        """Whether any hook would run; guards that none does."""
+        """Whether any hook would run, or the call fails as it looks for them; guards that none does."""
         own, source, attrs = self.instance_dict(), self.source, self.attrs
         is_empty = m.builder.is_empty
         for name in _HOOKS:
             if source is not None and name not in attrs and is_empty(own.get(name), Attr(source, name, True)):
                 continue
             hooks = self.instance_attribute(m, name)
-            if hooks is not None and m.operators.truth(hooks.realize(m)):
+            if hooks is None or m.operators.truth(hooks.realize(m)):
                 return True
         everywhere = vars(torch_module)
         for name, place in _GLOBAL_HOOKS:  # noqa: SIM110  (without a generator: each module asks)

@@ -32,9 +32,9 @@ from .lookups import (
     check_own_class,
     class_lookup,
     gives_own_class,
-    has_entry,
     is_data_descriptor,
     made_by_object,
+    refusal_of_deletion,
     shown_holder,
     shown_type,
 )
@@ -383,6 +383,8 @@ class Object(Instance):
             # A class in C that says so itself compares what it holds, and fills it.
             holds = name in ("__eq__", "__ne__") or (name == "__init__" and not made_by_object(owner))
             if own is not None and (owner is object or (self.payload is None and not holds)):
+                if name in _OPERANDS and (kwargs or len(args) != _OPERANDS[name]):
+                    raise Unsupported(f"{name} with {len(args)} arguments")
                 return own(m, self, [a.realize(m) for a in (*args, *kwargs.values())])
         if name == "__getitem__" and isinstance(self.payload, Dict) and self.payload.find(m, args[0]) is None:
             missing = self.special(m, "__missing__")
@@ -458,9 +460,7 @@ class Object(Instance):
         if self.call_special(m, "__delitem__", [key]) is None:
             if not self.cls.__flags__ & HEAP_TYPE:
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
-            by_place = has_entry(key.python_type(), "__index__")  # the interpreter has two places that say it
-            words = "doesn't support item deletion" if by_place else "does not support item deletion"
-            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object {words}")
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object {refusal_of_deletion(key.python_type())}")
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         answer = self.call_special(m, "__contains__", [value])
@@ -580,6 +580,10 @@ OBJECT_METHODS: dict[str, Any] = {
     "__ne__": _object_ne,
     "__init_subclass__": _object_init_subclass,
 }
+
+
+#: How many arguments those of them take that take no others.
+_OPERANDS = {"__setattr__": 2, "__delattr__": 1, "__getattribute__": 1, "__eq__": 1, "__ne__": 1}
 
 
 def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:

@@ -77,7 +77,10 @@ def has_own(key: Hashable) -> bool:
 def _asks_more(key: Hashable) -> bool:
     """Whether code that asks a key, or one within, for its hash again does more than that, or may be told another."""
     if isinstance(key, OwnKey):
-        return not key.pure or key.rewritten != key.m.effects.rewritten
+        m = key.m
+        # What was changed outside is, where the container is made, as it was before.
+        as_before = not m.globals.written and not m.effects.has_rewritten_inputs()
+        return not (key.pure and key.rewritten == m.effects.rewritten and as_before)
     return isinstance(key, tuple | frozenset) and any(map(_asks_more, key))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import types
@@ -21,7 +22,7 @@ from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator, TextIterator
-from .lookups import shown_type
+from .lookups import has_entry, shown_type
 from .operations import COMPARE
 from .placeholders import Lazy, real_of
 from .reconstruction import Emitter, method_of
@@ -58,7 +59,7 @@ class Sequence(Variable):
 
     def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
         """Where an index points to; ``beyond`` is the message for one that is too large."""
-        if m.builder.is_constant(key) and not hasattr(m.builder.to_python(key), "__index__"):
+        if m.builder.is_constant(key) and not has_entry(type(m.builder.to_python(key)), "__index__"):
             m.builder.fold(operator.getitem, [self.empty_container(), m.builder.to_python(key)])
         index = m.operators.index(key)
         if not -len(self.items) <= index < len(self.items):
@@ -121,7 +122,7 @@ class Sequence(Variable):
                 own = self.cls.__name__
                 m.errors.throw(TypeError, f'can only concatenate {own} (not "{shown_type(other.cls)}") to {own}')
             return self.make(m, [*self.items, *other.items])
-        if symbol == "*":
+        if symbol == "*" and has_entry(other.python_type(), "__index__"):
             return self.make(m, self.times(m, m.operators.index(other)))
         return None
 
@@ -258,7 +259,8 @@ class Tuple(Sequence):
         return super().item(m, key)
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
-        if self.cls is tuple and symbol == "*" and m.operators.index(other) == 1:
+        countable = symbol == "*" and has_entry(other.python_type(), "__index__")
+        if self.cls is tuple and countable and m.operators.index(other) == 1:
             return self
         plain = isinstance(other, Tuple) and self.cls is other.cls is tuple
         if symbol == "+" and plain and not (self.items and other.items):  # type: ignore[attr-defined]
@@ -308,11 +310,21 @@ class Tuple(Sequence):
         return tuple(p[0] for p in pairs), torch.Size(real) if self.cls is torch.Size else real
 
 
+@functools.cache
+def _refusal_of_slices(plain: bool) -> str:
+    """What this interpreter says of what cannot be put in a slice's place."""
+    try:
+        operator.setitem([], slice(None, None, None if plain else 2), None)  # type: ignore[call-overload]
+    except TypeError as error:
+        return str(error)
+    raise AssertionError("None is put in a slice's place")
+
+
 class List(Sequence):
     """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
     base: type = list
-    #: False of one that is sorted, to what runs meanwhile empty, until something is put into it.
+    #: False of one that may be being sorted, and so empty to what runs meanwhile, until something is put into it.
     was_filled = True
 
     def __init__(self, items: list[Variable], cls: type = list) -> None:
@@ -342,9 +354,12 @@ class List(Sequence):
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if isinstance(key, Slice):
             index = key.taken(m)
-            values = m.iteration.elements(value)
-            if index.step not in (None, 1) and len(self.items[index]) != len(values):
-                m.errors.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
+            plain = index.step in (None, 1)
+            values = m.iteration.elements_or(value, _refusal_of_slices(plain))
+            taken = len(self.items[index])
+            if not plain and taken != len(values):
+                sizes = f"sequence of size {len(values)} to extended slice of size {taken}"
+                m.errors.throw(ValueError, f"attempt to assign {sizes}")
             self.items[index] = values
             self.was_filled = self.was_filled or bool(self.items)
         else:
@@ -414,12 +429,13 @@ class List(Sequence):
         """``list.sort``."""
         items = list(self.items)
         self.items.clear()  # as it is to what runs meanwhile
-        self.was_filled = False
+        before, self.was_filled = self.was_filled, False
         try:
             items = m.iteration.sort(items, key, reverse)
         finally:
             self.items[:] = items
-        if self.was_filled:
+            was_filled, self.was_filled = self.was_filled, before or bool(items)
+        if was_filled:
             m.errors.throw(ValueError, "list modified during sort")
         return self.changed(m)
 
@@ -462,7 +478,10 @@ class List(Sequence):
     def replay(self, e: Emitter) -> None:
         appended = self.appended()
         if appended is not None:
-            e.call_with_list(list.extend, self, appended)
+            filled_meanwhile = not self.found and not appended and self.was_filled
+            e.call_with_list(list.extend, self, [Constant(None)] if filled_meanwhile else appended)
+            if filled_meanwhile:  # what sorts it outside sees that
+                e.call_discarding(list.clear, [self])
             return
         if self.cls is list and not self.is_payload:
             e.load_list(self.items)
@@ -480,7 +499,7 @@ class List(Sequence):
         if symbol == "+=":
             self.py_extend(m, other)
             return self
-        if symbol == "*=":
+        if symbol == "*=" and has_entry(other.python_type(), "__index__"):
             self.items[:] = self.times(m, m.operators.index(other))
             self.resized(m)
             return self
@@ -489,6 +508,8 @@ class List(Sequence):
 
 class InputList(List):
     """A list from outside. How long it is counts from when that, or an element, is looked at: until then the program may only put more at its end."""
+
+    was_filled = False
 
     def __init__(self, value: list[Any], see: Callable[[], list[Variable]]) -> None:
         self._see = see
@@ -525,6 +546,12 @@ class InputList(List):
         more = m.iteration.elements(values)
         (self._more if self._items is None else self._items).extend(more)
         return self.resized(m)
+
+    def resized(self, m: Interpreter) -> Variable:
+        if self._items is not None:
+            return super().resized(m)
+        self.was_filled = self.was_filled or bool(self._more)
+        return self.changed(m)
 
     def appended(self) -> list[Variable] | None:
         return list(self._more) if self._items is None else super().appended()

@@ -9,11 +9,12 @@ from capture.bytecode import build
 from capture.guards import GuardKind
 from capture.sources import Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, converts, lazy, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import RangeIterator
+from .lookups import has_entry
 from .numbers import Symbolic
 from .reconstruction import Emitter
 
@@ -32,7 +33,13 @@ class Slice(Variable):
 
     def taken(self, m: Interpreter) -> slice:
         """The slice as a sequence takes it; raises ``ValueError`` in the program for a step of zero."""
-        real: slice = self.as_python(m)
+        try:
+            real: slice = self.as_python(m)
+        except SymbolicRaise:
+            given = (p.realize(m) for p in self.parts)
+            if all(m.builder.is_none(p) or has_entry(p.python_type(), "__index__") for p in given):
+                raise
+            m.errors.throw(TypeError, "slice indices must be integers or None or have an __index__ method")
         if real.step == 0:
             m.errors.throw(ValueError, "slice step cannot be zero")
         return real

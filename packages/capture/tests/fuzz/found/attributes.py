@@ -316,4 +316,68 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "ordered.k = 3", "call(f, torch.ones(3))"),
     ),
+    "method in C of another class, on what is being handled": (
+        """
+class Failure(ValueError):
+    code = 2
+def check(v):
+    raise Failure(v)
+def f(x):
+    out = []
+    try:
+        try:
+            check('text')
+        except Failure as error:
+            x = x + error.code
+        finally:
+            x = x * 2
+    except TypeError as error:
+        out.append(str(error))
+    return x, out
+""",
+        ("call(f, torch.ones(3))", "Failure.code = torch.Tensor.cos", "call(f, torch.ones(3))"),
+    ),
+    "module that lost all its attributes is called": (
+        """
+lib = types.ModuleType('drawn_lib')
+sys.modules['drawn_lib'] = lib
+lib.act = nn.ReLU()
+def f(x):
+    import drawn_lib
+    try:
+        return use(x, drawn_lib.act)
+    except AttributeError as error:
+        return x + 1, str(error)
+""",
+        ("call(f, torch.ones(3))", "lib.act.__dict__ = {'v': 2}", "call(f, torch.ones(3))"),
+    ),
+    "iterator has no length": (
+        """
+steps = iter([1, 2, 3])
+def f(x):
+    x = x + next(steps, 9)
+    try:
+        return x, len(steps)
+    except TypeError as error:
+        return x, str(error)
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
+    "read-only view takes no part in what it shows": (
+        """
+box = Box(2)
+def f(x):
+    out = []
+    try:
+        box.v += 2
+    except TypeError as error:
+        out.append(str(error))
+    try:
+        {}[box.v]
+    except (KeyError, TypeError) as error:
+        out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))", "box.v = types.MappingProxyType({'a': 1})", "call(f, torch.ones(3))"),
+    ),
 }

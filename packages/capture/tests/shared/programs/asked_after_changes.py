@@ -7,6 +7,7 @@ import colorsys
 import copy
 import copyreg
 import enum
+import gc
 import inspect
 import logging
 import sys
@@ -320,3 +321,33 @@ def classes_that_tell_break(x):
     found = {First: 1}.get(Second), Second in {First}, hash(First), str(First), f"{First}", repr(First), "%s" % First  # noqa: UP031
     NUMBER = 1
     return x + 1, found, {First: 1}.get(Second), str(First)
+
+
+class Numbered:
+    number = 1
+
+    def __hash__(self):
+        return hash(self.number * NUMBER)
+
+    def __eq__(self, other):
+        return self.number == other.number
+
+
+NUMBERED = Numbered()
+
+
+@program
+def keys_made_after_their_hash_changed_break(x):
+    global NUMBER
+    NUMBERED.number = 7
+    by_object = {NUMBERED: 1}
+    gc.isenabled()
+    found = [by_object.get(NUMBERED)]
+    NUMBER = 5
+    by_object, both = {NUMBERED: 2}, {(NUMBERED, 1)}
+    gc.isenabled()
+    found += [by_object.get(NUMBERED), (NUMBERED, 1) in both]
+    NUMBER = 1
+    found += [by_object.get(NUMBERED), (NUMBERED, 1) in both]
+    del NUMBERED.number
+    return x + 1, found

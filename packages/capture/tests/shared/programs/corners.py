@@ -660,6 +660,19 @@ def lists_changed_while_sorted(x):
 
 
 @program
+def list_changed_and_emptied_while_sorted_outside_break(x):
+    items = [2, 1]
+
+    def compared(a, b):
+        items.append(3)
+        items.pop()
+        gc.isenabled()
+        return a - b
+
+    return _outcome(lambda: items.sort(key=functools.cmp_to_key(compared))), items, x + 1
+
+
+@program
 def types_of_members_that_the_frame_made_break(x):
     class Made(enum.IntEnum):
         A = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import itertools
 import operator
 
@@ -129,6 +130,17 @@ def cache_in_frame(x):
         return n if n < 2 else fib(n - 1) + fib(n - 2)
 
     return x * fib(20), fib.cache_info().hits, fib.cache_parameters()
+
+
+@program
+def cache_made_after_a_break(x):
+    gc.isenabled()
+
+    @functools.cache
+    def fib(n):
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    return x * fib(20), fib.cache_info().hits
 
 
 @program

@@ -6,8 +6,10 @@ from __future__ import annotations
 import collections
 import contextvars
 import datetime
+import gc
 import json
 import logging
+import logging.handlers
 import operator
 import os
 import pprint
@@ -284,3 +286,42 @@ def break_before_warnings_are_recorded(x):
         y = x * 2
         warnings.warn("second", DeprecationWarning)
     return y, [(str(w.message), w.category.__name__) for w in seen]
+
+
+@program
+def break_before_recorded_warnings_are_read(x):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        gc.isenabled()
+        warnings.warn("first", UserWarning)
+        y = x * 2
+        counts = [len(seen)]
+        warnings.warn("second", DeprecationWarning)
+    return y, counts, [str(w.message) for w in seen]
+
+
+@program
+def break_before_warnings_are_shown(x):
+    seen = []
+    before = warnings.showwarning
+    warnings.showwarning = lambda message, *rest: seen.append(str(message))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            gc.isenabled()
+            warnings.warn("first", UserWarning)
+            y, count = x * 2, len(seen)
+    finally:
+        warnings.showwarning = before
+    return y, count, seen
+
+
+@program
+def break_before_records_are_counted(x):
+    logger, handler = logging.getLogger("capture.tests.counted"), logging.handlers.BufferingHandler(9)
+    logger.addHandler(handler)
+    gc.isenabled()
+    logger.error("one")
+    count = len(handler.buffer)
+    logger.removeHandler(handler)
+    return x * 2, count

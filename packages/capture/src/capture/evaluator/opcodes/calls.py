@@ -7,10 +7,11 @@ from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.evaluator.unevaluated import why_no_intrinsic, why_unevaluated
-from capture.variables.base import Kwargs, Variable
+from capture.variables.base import Kwargs, SymbolicRaise, Variable
 from capture.variables.coroutines import Given
 from capture.variables.functions import Cell, Function
 from capture.variables.generators import escaped
+from capture.variables.lookups import can_iterate
 from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
 
@@ -65,7 +66,13 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
             if not isinstance(name, str):
                 m.errors.throw(TypeError, "keywords must be strings")
             kwargs[name] = value
-    args = m.iteration.elements(frame.pop(m))
+    unpacked = frame.pop(m)
+    try:
+        args = m.iteration.elements(unpacked)
+    except SymbolicRaise:
+        if can_iterate(unpacked.python_type()):
+            raise
+        raise Unsupported(f"arguments of {unpacked!r}") from None  # the interpreter's error names the function
     above, below = frame.stack.pop(), frame.stack.pop()
     frame.push(m.calls.call_from(frame, above if below is NULL else below, args, kwargs))
 

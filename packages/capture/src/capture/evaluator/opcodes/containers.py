@@ -119,7 +119,12 @@ def _list_append(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LIST_EXTEND")
 def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    _being_made(m, frame, op, List).py_extend(m, values)
+    try:
+        _being_made(m, frame, op, List).py_extend(m, values)
+    except SymbolicRaise:
+        if can_iterate(values.python_type()):
+            raise
+        m.errors.throw(TypeError, f"Value after * must be an iterable, not {shown_type(values.python_type())}")
 
 
 @operation("SET_ADD")
@@ -145,7 +150,9 @@ def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
     target = _being_made(m, frame, op, Dict)
     cls = values.python_type()
-    if not has_entry(cls, "keys") and not isinstance(values, Object):
+    if not has_entry(cls, "keys"):
+        if isinstance(values, Object) and (values.attrs or has_entry(cls, "__getattr__") or values.value is not None):
+            raise Unsupported(f"unpacking of a {cls.__name__}, whose class has no keys")
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not a mapping")
     target.update(m, [values], {})
 
@@ -154,6 +161,8 @@ def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
 def _dict_merge(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
     target = _being_made(m, frame, op, Dict)
+    if not isinstance(values, Dict) and not has_entry(values.python_type(), "keys"):
+        raise Unsupported(f"keywords of {values!r}")  # the interpreter's error names the function
     for key, value in m.iteration.pairs(values):
         if target.find(m, key) is not None:
             m.errors.throw(TypeError, f"got multiple values for keyword argument {m.builder.to_python(key)!r}")
