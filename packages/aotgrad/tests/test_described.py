@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from symshapes.rules.registry import RULES
 
 
 def program(
-    function: Callable[..., Any] = F.relu, target: str = "call_function", args: tuple[Any, ...] = (), **meta: Any
+    function: Any = F.relu, target: str = "call_function", args: tuple[Any, ...] = (), **meta: Any
 ) -> fx.GraphModule:
     graph = fx.Graph()
     x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -138,6 +138,47 @@ def test_what_a_program_puts_among_torchs_functions_is_told(monkeypatch: pytest.
         text()
 
 
+PLACES = [
+    (F.normalize, torch.linalg, "vector_norm"),
+    (F.silu, torch._C._nn, "silu"),
+    (torch.einsum, torch._VF, "einsum"),
+    (F.multi_head_attention_forward, F, "softmax"),
+]
+
+
+@pytest.mark.parametrize(("called", "space", "name"), PLACES)
+def test_functions_of_one_text_that_hold_different_values(
+    called: Any, space: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a patched function of torch's does is known only as far as all it holds is."""
+    made = getattr(space, name)
+
+    def times(factor: Any) -> Callable[..., Any]:
+        return lambda *args, **named: made(*args, **named) * factor
+
+    texts = []
+    for factor in (None, 2, 3, 2):
+        monkeypatch.setattr(space, name, made if factor is None else times(factor))
+        texts.append(text(program(called)))
+    assert len({*texts}) == 3 and texts[1] == texts[3]
+    monkeypatch.setattr(space, name, times(torch.ones(1)))
+    with pytest.raises(Undescribable, match="a Tensor"):
+        text(program(called))
+
+
+def test_methods_of_tensors_reach_functions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = text(program("norm", "call_method"))
+    monkeypatch.setattr(torch.functional, "norm", of_a_program)
+    monkeypatch.setattr(torch, "norm", torch.functional.norm)
+    assert text(program("norm", "call_method")) != before
+
+
+def test_what_is_left_out_of_a_call_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = text(program(F.normalize))
+    monkeypatch.setattr(F.normalize, "__defaults__", (1.0, 1, 1e-12, None))
+    assert text(program(F.normalize)) != before
+
+
 def test_a_function_wrapped_as_torchs_is_no_function_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     def relu(x: torch.Tensor) -> torch.Tensor:
         return x
@@ -148,14 +189,25 @@ def test_a_function_wrapped_as_torchs_is_no_function_of_torchs(monkeypatch: pyte
         text(program(relu))
 
 
-def test_kernels_of_the_programs_for_torchs_operators_are_told() -> None:
-    before = text()
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("special_erfcx", lambda x: x, "CompositeImplicitAutograd")
+@contextmanager
+def library() -> Iterator[torch.library.Library]:
+    made = torch.library.Library("aten", "IMPL")
     try:
-        assert text() != before
+        yield made
     finally:
-        library._destroy()
+        made._destroy()
+
+
+@pytest.mark.parametrize(
+    "made", [library, lambda: torch.library._scoped_library("aten", "IMPL")]
+)  # by a file of torch's
+def test_nothing_is_told_with_kernels_of_the_programs_for_torchs_operators(made: Callable[[], Any]) -> None:
+    """Which function they are the dispatcher does not say."""
+    before = text()
+    with made() as of_the_program:
+        of_the_program.impl("special_erfcx", lambda x: x, "CompositeImplicitAutograd")
+        with pytest.raises(Undescribable, match="special_erfcx"):
+            text()
     assert text() == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -181,6 +182,19 @@ def test_those_who_listen_hear_of_the_graph(traced: list[Any], tmp_path: Path) -
             meta.compile(views, backend=backend)(torch.ones(3, 2))
     assert len(traced) == 1
     assert [graph.stats.cache for graph in heard] == ["miss", "hit"] and heard[0].source == heard[1].source
+
+
+def test_a_program_of_other_sources_of_this_package_is_another(
+    traced: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How the parts are set together is part of what was compiled."""
+    programs = importlib.import_module("inductor.programs")
+    for said in ("before", "after", "after"):
+        monkeypatch.setattr(programs, "package_hash", lambda name, place, said=said: f"{name} {said}")
+        meta.reset()
+        with torch.no_grad():
+            meta.compile(views, options={"cache_dir": str(tmp_path)})(torch.ones(3, 2))
+    assert len(traced) == 2
 
 
 CHILD = """

@@ -119,6 +119,25 @@ def test_keeps_what_the_class_defines() -> None:
     assert (repr(Own(1)), hash(Own(1)), Own(1) == 3) == ("own", 7, True)
 
 
+@pytest.mark.parametrize("dataclass", [dataclasses.dataclass, symshapes.dataclass])
+def test_keeps_how_the_class_begins_and_is_copied(dataclass: Any) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Own:
+        a: int
+
+        def __init__(self) -> None:
+            object.__setattr__(self, "a", 5)
+
+        def __getstate__(self) -> int:
+            return self.a * 2
+
+        def __setstate__(self, state: int) -> None:
+            object.__setattr__(self, "a", state + 1)
+
+    assert Own().a == 5
+    assert copy.copy(Own()).a == 11
+
+
 def test_a_class_that_holds_itself_is_printed() -> None:
     @symshapes.dataclass
     class Node:

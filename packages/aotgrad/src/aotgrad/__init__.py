@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from aotgrad.api import Compiler, compile
     from aotgrad.attention import Attention
     from aotgrad.decompositions import core_decompositions, decomposition, decompositions
-    from aotgrad.described import Description, Undescribable, described
+    from aotgrad.described import Description, described
     from aotgrad.errors import Unsupported
     from aotgrad.inference import Plan
     from aotgrad.joint import Cut, InferenceGraph, JointGraph, trace_inference, trace_joint
     from aotgrad.partition import Partition, Partitioner, Saved, partition_default, partition_min_cut
     from aotgrad.partition.split import split
+    from aotgrad.reached import Undescribable
     from aotgrad.signature import Signature
     from aotgrad.stored_plans import Unstorable, plan_of, plan_text, run_planned
 
@@ -58,11 +59,12 @@ _lazy_package(
         "aotgrad.api": ("Compiler", "compile"),
         "aotgrad.attention": ("Attention",),
         "aotgrad.decompositions": ("core_decompositions", "decomposition", "decompositions"),
-        "aotgrad.described": ("Description", "Undescribable", "described"),
+        "aotgrad.described": ("Description", "described"),
         "aotgrad.errors": ("Unsupported",),
         "aotgrad.inference": ("Plan",),
         "aotgrad.joint": ("Cut", "InferenceGraph", "JointGraph", "trace_inference", "trace_joint"),
         "aotgrad.partition": ("Partition", "Partitioner", "Saved", "partition_default", "partition_min_cut", "split"),
+        "aotgrad.reached": ("Undescribable",),
         "aotgrad.signature": ("Signature",),
         "aotgrad.stored_plans": ("Unstorable", "plan_of", "plan_text", "run_planned"),
     },

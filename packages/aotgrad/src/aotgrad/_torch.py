@@ -5,6 +5,8 @@ A new torch release is this file's work: names in, plain functions out.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -60,9 +62,19 @@ def modes_on() -> bool:
     return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())
 
 
-def kernels_in_python() -> list[str]:
-    """Kernels that Python code has given to torch's own operators, but for those of tensors without memory (no public list)."""
-    return sorted(name for name in torch.library._impls if name.startswith("aten/") and not name.endswith("/Meta"))
+def kernels_of_others() -> Iterator[str]:
+    """Kernels that Python code that does not come with torch has given to torch's own operators, but for those of tensors without memory. No
+    public function lists them, or says whose they are: the dispatcher's dump has the file that made the library they are of, which is
+    `torch.library`'s own for those who go by its functions."""
+    folder = os.path.dirname(torch.__file__) + os.sep
+    for name in sorted(torch.library._impls):
+        space, operator, key = name.split("/")
+        if space != "aten" or key == "Meta":
+            continue
+        dump = torch._C._dispatch_dump(f"aten::{operator}").splitlines()
+        homes = [line.partition(": registered at ")[2] for line in dump if line.startswith((f"{key}: ", f"{key}["))]
+        if not any(home.startswith(folder) and not home.startswith(torch.library.__file__) for home in homes):
+            yield name
 
 
 # Whether a tensor is one of such a transform's.

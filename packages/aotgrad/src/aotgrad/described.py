@@ -6,17 +6,11 @@ Flows in: an fx graph of torch calls and its fake inputs. Flows out: text that i
 
 from __future__ import annotations
 
-import builtins
 import functools
-import hashlib
-import math
 import operator
-import os
 import sys
-import sysconfig
 import types
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,11 +18,8 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
+from aotgrad.reached import ROOTS, Reached, Undescribable, comes_along, python_functions, tell_namespaces
 from symshapes import SYMBOLIC, FakeTensor, rules_changed
-
-
-class Undescribable(Exception):
-    """The program holds something that no text stands for; the message says what."""
 
 
 class Description(NamedTuple):
@@ -50,10 +41,16 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
     held = (program._modules, program._parameters, program._buffers)
     if any(held) or any(isinstance(value, torch.Tensor) for value in vars(program).values()):
         raise Undescribable("a graph that holds modules or tensors")
+    kernel = next(iter(_torch.kernels_of_others()), None)
+    if kernel is not None:
+        raise Undescribable(f"a kernel of somebody else's for {kernel}")
+    reached = Reached(_constant, function_text)
+    tell_namespaces(reached)
+    for function in python_functions(node.target for node in program.graph.nodes):
+        reached.function(function)
     text = [
         _modes(inputs),
-        *_torch.kernels_in_python(),
-        *_namespaces(),
+        *reached.lines,
         *(f"{name}={_constant(value)}" for name, value in program.meta.items()),
     ]
     storages: dict[Any, int] = {}
@@ -166,54 +163,11 @@ def function_text(function: Callable[..., Any]) -> str:
     home = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None)
     if isinstance(function, types.FunctionType):
         owner = sys.modules.get(str(home))
-        if _comes_along(function) and owner is not None and getattr(owner, str(name), None) is function:
+        if comes_along(function) and owner is not None and getattr(owner, str(name), None) is function:
             return f"function {home}.{name}"
-    elif isinstance(function, _BUILT_IN) and str(home).partition(".")[0] in _ROOTS:
+    elif isinstance(function, _BUILT_IN) and str(home).partition(".")[0] in ROOTS:
         return f"{type(function).__name__} {home}.{name}"
     raise Undescribable(f"a call of {function}")
 
 
 _BUILT_IN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, operator.attrgetter)
-_ROOTS = frozenset({torch.__name__, operator.__name__, "_operator", builtins.__name__, math.__name__})
-_FOLDERS = tuple(f"{os.path.dirname(file)}{os.sep}" for file in (torch.__file__, os.__file__))
-_OTHERS = sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
-
-
-def _comes_along(function: types.FunctionType) -> bool:
-    """Whether a function's text is torch's or the standard library's."""
-    file = function.__code__.co_filename
-    return file.startswith(_FOLDERS[0]) or (file.startswith(_FOLDERS[1]) and not file.startswith(_OTHERS))
-
-
-def _namespaces() -> Iterator[str]:
-    """What programs put into torch's own namespaces, where its functions look for one another.
-
-    Raises:
-        Undescribable: there is something of which no text says what it does.
-    """
-    for space in (torch, torch.nn.functional, torch.Tensor, torch.functional):
-        for name, value in vars(space).items():
-            if type(value) is types.FunctionType:
-                if not _comes_along(value):
-                    yield f"{space.__name__}.{name} {value.__qualname__} {_file_hash(value.__code__.co_filename)}"
-                elif value.__name__ != name:
-                    yield f"{space.__name__}.{name} {value.__qualname__}"
-            elif callable(value) and not isinstance(value, type) and not _is_known(type(value)):
-                home = sys.modules.get(type(value).__module__)
-                named = next((known for known, held in vars(home).items() if held is value), None) if home else None
-                if named is None:  # what it holds nobody knows
-                    raise Undescribable(f"{space.__name__}.{name}, which is a {type(value).__qualname__}")
-                yield f"{space.__name__}.{name} {named} {_file_hash(getattr(home, '__file__', None) or '')}"
-
-
-def _is_known(kind: type) -> bool:
-    root = kind.__module__.partition(".")[0]
-    return root in _ROOTS or root in sys.stdlib_module_names
-
-
-@functools.cache
-def _file_hash(file: str) -> str:
-    try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        raise Undescribable(f"a function of torch's that comes from {file}") from None

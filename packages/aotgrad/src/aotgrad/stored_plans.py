@@ -55,8 +55,11 @@ def plan_of(text: str) -> Plan:
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it did not.
     """
-    plan = _read(json.loads(text))
-    if not isinstance(plan, Plan):
+    try:
+        plan = _read(json.loads(text))
+    except (RuntimeError, IndexError) as error:  # no device has that name; an operator of none
+        raise ValueError(str(error)) from None
+    if not isinstance(plan, Plan) or not isinstance(plan.signature, Signature):
         raise TypeError("no plan")
     return plan
 

@@ -19,7 +19,7 @@ from inductor.artefact import CompiledGraph, Stats
 from inductor.backends import Devices, NoBackend
 from inductor.cache import DiskCache
 from inductor.cache.key import Surroundings
-from inductor.cache.sources import Uncacheable
+from inductor.cache.sources import Uncacheable, package_hash
 from inductor.loading import SECTION, building, computing_on_the_host, stored_graph
 from inductor.options import Options
 from symshapes import ambient, fixed_ambient, phase
@@ -36,11 +36,12 @@ class KeptProgram(NamedTuple):
     note: str
 
 
-def program_key(text: str, device_types: Iterable[str], options: Options) -> str | None:
+def program_key(text: str, device_types: Iterable[str], options: Options, packages: Iterable[str] = ()) -> str | None:
     """The key of a program of inference, which `text` describes to the end; None if there can't be one.
 
     Args:
         device_types: those of its tensors.
+        packages: those besides the compiler's that have a part in how it is compiled.
     """
     if not options.cache or options.freezing or any(map(_changed, _REGISTRIES)):
         return None
@@ -54,9 +55,10 @@ def program_key(text: str, device_types: Iterable[str], options: Options) -> str
                 continue
         try:
             surroundings = Surroundings.of(ambient(), options, backends)
+            sources = [(name, package_hash(name, options.cache_dir)) for name in packages]
         except Uncacheable:
             return None
-    return hashlib.sha256(f"{surroundings.text()}\n\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{surroundings.text()}\n{sources}\n\n{text}".encode()).hexdigest()
 
 
 def load_program(key: str, options: Options) -> KeptProgram | None:

@@ -170,6 +170,22 @@ def test_a_packages_sources_are_read_once_until_they_change(tmp_path: Path, monk
     assert now() not in (first, changed)
 
 
+@pytest.mark.parametrize("files", [{"other": b"1"}, {"hash": b"\xff"}, {"hash": b"short"}])
+def test_hashes_of_no_meaning(files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "of_these_tests"
+    package.mkdir()
+    (package / "__init__.py").write_text("1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sources, "_SETTLED", 0.0)
+    place = tmp_path / "cache"
+    right = package_hash.__wrapped__("of_these_tests", str(place))
+    (entry,) = place.rglob("sources/*/[!.]*")
+    cache = DiskCache("sources", place)
+    cache.remove(entry.name)
+    cache.put(entry.name, files)
+    assert package_hash.__wrapped__("of_these_tests", str(place)) == right
+
+
 def test_sources_that_have_just_changed_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Times of files are those of a coarse clock: a second change might not be seen."""
     package = tmp_path / "of_that_test"

@@ -30,7 +30,7 @@ class Keeper:
             said = aotgrad.described(program, inputs)
         except aotgrad.Undescribable:
             return
-        self.key = inductor.program_key(said.text, said.device_types, options)
+        self.key = inductor.program_key(said.text, said.device_types, options, (__package__,))
 
     def load(self) -> Callable[..., Any] | None:
         """What runs the program, if it was kept; `graph` is then the compiled graph."""

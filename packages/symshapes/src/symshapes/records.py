@@ -32,7 +32,7 @@ def _made(cls: type, init: bool, frozen: bool, eq: bool, slots: bool) -> type:
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     made.__doc__ = words
     every: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(made)
-    added: dict[str, Any] = {"__init__": _Init(made, frozen, slots)} if init else {}
+    added: dict[str, Any] = {"__init__": _Init(made, frozen, slots)} if init and "__init__" not in own else {}
     if "__repr__" not in own:
         added["__repr__"] = _representation([each.name for each in every if each.repr])
     if eq:
@@ -46,7 +46,8 @@ def _made(cls: type, init: bool, frozen: bool, eq: bool, slots: bool) -> type:
         names = frozenset(each.name for each in every)
         added |= {"__setattr__": _refusing(made, names, "assign to"), "__delattr__": _refusing(made, names, "delete")}
         if slots:
-            added |= _state([each.name for each in every])
+            state = _state([each.name for each in every])
+            added |= {name: function for name, function in state.items() if name not in own}
     for name, value in added.items():
         if isinstance(value, FunctionType):
             value.__name__, value.__qualname__, value.__module__ = name, f"{made.__qualname__}.{name}", made.__module__

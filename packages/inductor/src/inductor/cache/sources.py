@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from inductor.cache.store import DiskCache
 
 SECTION = "sources"
 _FILE = "hash"
+_HASH = re.compile(b"[0-9a-f]{64}")
 _SUFFIXES = (".py", ".h", ".hpp", ".c", ".cpp")
 _SETTLED = 2.0
 """Seconds: a file changed later than so long ago may change again, and its times, of a coarse clock, stay the same."""
@@ -54,8 +56,9 @@ def package_hash(name: str, cache_dir: str | None = None) -> str:
         said.update(repr((path, inner, of_file)).encode())
     cache, key = DiskCache(SECTION, cache_dir), said.hexdigest()
     entry = cache.get(key)
-    if entry is not None:
-        return entry.files[_FILE].decode()
+    known = None if entry is None else entry.files.get(_FILE)
+    if known is not None and _HASH.fullmatch(known):
+        return known.decode()
     found = _content_hash([(path, inner) for path, inner, _ in listed])
     if latest < (time.time() - _SETTLED) * 1e9:
         try:
