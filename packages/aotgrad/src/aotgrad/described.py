@@ -7,7 +7,6 @@ Flows in: an fx graph of torch calls and its fake inputs. Flows out: text that i
 from __future__ import annotations
 
 import functools
-import operator
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -170,4 +169,4 @@ def function_text(function: Callable[..., Any]) -> str:
     raise Undescribable(f"a call of {function}")
 
 
-_BUILT_IN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, operator.attrgetter)
+_BUILT_IN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)

@@ -77,7 +77,10 @@ def load_program(key: str, options: Options) -> KeptProgram | None:
         if _KEY.fullmatch(graph_key) is None:
             return None
         cache = DiskCache(SECTION, options.cache_dir)
-        graph = stored_graph(cache, graph_key, stats, building(options, devices))
+        try:
+            graph = stored_graph(cache, graph_key, stats, building(options, devices))
+        except LookupError:  # another backend's kernels
+            return None
     return None if graph is None else KeptProgram(graph, note)
 
 
