@@ -23,7 +23,7 @@ TYPES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "xla", "ipu", "privateuseon
 ALLOWED = {
     ("host.py", "names 'cpu'"): "where the compiler itself computes",
     (
-        "api.py",
+        "loading.py",
         "compares a device's type",
     ): "the compiler's own numbers lie in the host's memory, wherever the program's go",
     ("backends.py", "compares a device's type"): "a backend is of the type that it is found by",

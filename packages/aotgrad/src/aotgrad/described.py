@@ -154,7 +154,7 @@ def function_text(function: Callable[..., Any]) -> str:
     Raises:
         Undescribable: it comes from elsewhere.
     """
-    if isinstance(function, torch._ops.OpOverload):
+    if isinstance(function, _torch.OpOverload):
         if function.namespace != "aten" or function.py_kernels:
             raise Undescribable(f"the operator {function}, which is not torch's own")
         return str(function)

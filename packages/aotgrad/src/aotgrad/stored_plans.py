@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from aotgrad import _torch
 from aotgrad.inference import Boxed, Plan, Taken, inference_runner
 from aotgrad.signature import (
     Alias,
@@ -90,7 +91,7 @@ def _written(value: Any) -> Any:
         return {"torch": str(value).removeprefix("torch.")}
     if type(value) is torch.device:
         return {"device": str(value)}
-    if isinstance(value, torch._ops.OpOverload) and value.namespace == "aten":
+    if isinstance(value, _torch.OpOverload) and value.namespace == "aten":
         return {"aten": str(value).removeprefix("aten.")}
     if isinstance(value, pytree.TreeSpec):
         return _SPEC
