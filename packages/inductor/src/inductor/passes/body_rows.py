@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 
+from inductor.ir.body import is_checked
 from inductor.ir.indexing import interval, within
 from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Indirect, Load, Op, Ref, Round, Where
 from inductor.passes.bodies import BodyPass
@@ -62,7 +63,13 @@ def _known_comparison(match: BodyMatch) -> Op | None:
     if bounds is None or not all(bound.is_Integer for bound in bounds):
         return None
     found = {_COMPARISONS[match.op.primitive](bound, 0) for bound in bounds}  # type: ignore[union-attr]
-    return Constant(bool(found.pop()), torch.bool) if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    # A position that is checked has to be read by something, else it is not checked: it may be read for that alone.
+    read = (one.free_symbols | other.free_symbols) if one is not None and other is not None else set()
+    if any(op.symbol in read for op in match.body.recorded if isinstance(op, Indirect) and is_checked(op)):
+        return None
+    return Constant(bool(found.pop()), torch.bool)
 
 
 _COMPARISONS: dict[str, Callable[[Expr, int], Any]] = {
