@@ -58,10 +58,8 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
     numbers: dict[fx.Node, int] = {}
     for node in program.graph.nodes:
         values = _values(node.meta.get("val"))
-        if any(isinstance(value, SYMBOLIC) for value in values):
-            raise Undescribable("a symbolic size")
         results = [value for value in values if isinstance(value, torch.Tensor)]
-        if not all(map(_is_fixed, results)):
+        if any(isinstance(value, SYMBOLIC) for value in values) or not all(map(_is_fixed, results)):
             raise Undescribable("a symbolic size")
         kinds.update(value.device.type for value in results)
         numbers[node] = len(numbers)

@@ -18,6 +18,7 @@ from aotgrad.epilogue import Epilogue, write_versions
 from aotgrad.signature import Alias, Signature
 from aotgrad.source import Source, built, offers, tuple_of
 from aotgrad.switched_off import without_autocast, without_grad
+from aotgrad.writes import written_by
 from symshapes import dataclass
 
 Boxed = Callable[[list[Any]], Sequence[Any] | None]
@@ -128,7 +129,7 @@ class Plan:
 def inference_runner(compiled: Boxed, plan: Plan, taken: Taken) -> Any:
     """A function of the inputs that runs `compiled`, and does the rest of what the program did."""
     signature, kept = plan.signature, plan.kept
-    written = plan.offered & frozenset(getattr(compiled, "written_results", ()))
+    written = written_by(compiled, plan.offered)
     views = sorted(plan.views - written)
     uncounted = {m.input for m in signature.mutations if m.result in written and not m.counted}
     given = "*args"

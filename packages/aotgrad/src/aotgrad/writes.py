@@ -5,7 +5,7 @@ In: a graph to be compiled and the program's `Signature`. Out: what the graph's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
@@ -62,6 +62,6 @@ def ask_for_shared(module: fx.GraphModule, apart: Sequence[int]) -> None:
         module.graph.output_node().meta["apart"] = tuple(apart)
 
 
-def written_by(compiled: Any, offered: Mapping[int, int]) -> frozenset[int]:
+def written_by(compiled: Any, offered: Iterable[int]) -> frozenset[int]:
     """The results that a compiled graph has written by itself: those of its `written_results` that were offered to it."""
     return frozenset(offered) & frozenset(getattr(compiled, "written_results", ()))

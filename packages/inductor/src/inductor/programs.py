@@ -6,6 +6,7 @@ with it. Nothing here takes part in compiling.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -90,11 +91,8 @@ def keep_program(key: str, graph: CompiledGraph, note: str, options: Options) ->
         return
     files = {_FILE: json.dumps({"graph": graph.key, "note": note}).encode()}
     cache = DiskCache(PROGRAMS, options.cache_dir)
-    with phase("store"):
-        try:
-            cache.put(key, files)
-        except OSError:  # nowhere to write: it is compiled again the next time
-            return
+    with phase("store"), contextlib.suppress(OSError):  # nowhere to write: it is compiled again the next time
+        cache.put(key, files)
 
 
 _REGISTRIES = ("inductor.lowerings", "inductor.passes")

@@ -6,6 +6,7 @@ not read again: what it says of them is the key of a cache entry, which holds th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -61,10 +62,8 @@ def package_hash(name: str, cache_dir: str | None = None) -> str:
         return known.decode()
     found = _content_hash([(path, inner) for path, inner, _ in listed])
     if latest < (time.time() - _SETTLED) * 1e9:
-        try:
+        with contextlib.suppress(OSError):  # nowhere to write: it is read again the next time
             cache.put(key, {_FILE: found.encode()})
-        except OSError:  # nowhere to write: it is read again the next time
-            return found
     return found
 
 

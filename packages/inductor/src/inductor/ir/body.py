@@ -111,6 +111,11 @@ def checks_positions(ops: Iterable[Op]) -> bool:
     return any(is_checked(op) for op in ops)
 
 
+def checked_symbols(ops: Iterable[Op]) -> set[Symbol]:
+    """The symbols that stand for positions which are checked where they come from."""
+    return {op.symbol for op in ops if isinstance(op, Indirect) and is_checked(op)}
+
+
 def is_checked(op: Op) -> bool:
     """Whether it is a position that may be out of range."""
     return isinstance(op, Indirect) and INDEX_RULES[op.rule].error is not None

@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.ir.body import is_checked
+from inductor.ir.body import checked_symbols
 from inductor.ir.indexing import interval, within
 from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Indirect, Load, Op, Ref, Round, Where
 from inductor.passes.bodies import BodyPass
@@ -59,15 +59,16 @@ def _as_expression(match: BodyMatch) -> Expr | None:
 def _known_comparison(match: BodyMatch) -> Op | None:
     """What a comparison of positions always gives, if it does."""
     one, other = match.body.expression(match[X]), match.body.expression(match[Y])
-    bounds = None if one is None or other is None else interval(sympy.expand(one - other), match.body.ranges)
+    if one is None or other is None:
+        return None
+    bounds = interval(sympy.expand(one - other), match.body.ranges)
     if bounds is None or not all(bound.is_Integer for bound in bounds):
         return None
     found = {_COMPARISONS[match.op.primitive](bound, 0) for bound in bounds}  # type: ignore[union-attr]
     if len(found) != 1:
         return None
     # A position that is checked has to be read by something, else it is not checked: it may be read for that alone.
-    read = (one.free_symbols | other.free_symbols) if one is not None and other is not None else set()
-    if any(op.symbol in read for op in match.body.recorded if isinstance(op, Indirect) and is_checked(op)):
+    if not checked_symbols(match.body.recorded).isdisjoint(one.free_symbols | other.free_symbols):
         return None
     return Constant(bool(found.pop()), torch.bool)
 

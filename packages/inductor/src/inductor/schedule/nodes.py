@@ -17,13 +17,12 @@ import sympy
 import torch
 
 from inductor.contractions import contraction_of
-from inductor.ir.body import Body, is_checked
+from inductor.ir.body import Body, checked_symbols
 from inductor.ir.operations import (
     Constant,
     Elementwise,
     Expr,
     IndexExpr,
-    Indirect,
     Load,
     Op,
     Reduce,
@@ -231,7 +230,7 @@ def group_of(at: int, loop: LoopOp) -> Group:
 
 def _only_checks(body: Body) -> bool:
     """Whether a loop does nothing but check positions, and leave them."""
-    symbols = {op.symbol for op in body.ops if isinstance(op, Indirect) and is_checked(op)}
+    symbols = checked_symbols(body.ops)
     stored = [body.ops[store.value.at] for store in body.stores()]
     return bool(symbols) and all(isinstance(value, IndexExpr) and value.index in symbols for value in stored)
 

@@ -15,7 +15,7 @@ import sympy
 import torch
 
 from inductor.device import Kernel
-from inductor.ir.body import Body, checks_positions, is_checked
+from inductor.ir.body import Body, checked_symbols, checks_positions
 from inductor.ir.indexing import product
 from inductor.ir.operations import (
     Bitcast,
@@ -160,7 +160,7 @@ class KernelPrinter:
         self._lines: list[str] = []
         self._depth = 1
         self._names: dict[int, str] = {}
-        self._checked = {op.symbol for op in kernel.body.ops if isinstance(op, Indirect) and is_checked(op)}
+        self._checked = checked_symbols(kernel.body.ops)
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
         self._word = _read_at_once(kernel)
         self._has_lanes = False
