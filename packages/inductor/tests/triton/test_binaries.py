@@ -15,7 +15,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from inductor.triton import binaries
-from inductor.triton.backend import make_function
+from inductor.triton.building import make_function
 made, compile = [], triton.compile
 triton.compile = lambda source, **given: made.append(source.name) or compile(source, **given)
 exec(sys.argv[1])

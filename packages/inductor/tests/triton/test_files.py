@@ -24,7 +24,8 @@ from triton.runtime.cache import FileCacheManager, get_cache_manager, get_dump_m
 
 from inductor import BuildError, Kernel, KernelArg, record
 from inductor.triton import TritonBackend
-from inductor.triton import backend as backend_module
+from inductor.triton.building import load_kernels
+from inductor.triton.machine import keep_to_own_folders
 
 
 def doubled(outer, inner):
@@ -52,17 +53,17 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_safe_folder_stays_tritons_own(folders: Path) -> None:
-    backend_module.keep_to_own_folders()
+    keep_to_own_folders()
     assert knobs.cache.dir == str(folders / "triton")
 
 
 def test_a_shared_folder_is_not_used(folders: Path) -> None:
     (folders / "triton").mkdir()
     (folders / "triton").chmod(0o1777)
-    backend_module.keep_to_own_folders()
+    keep_to_own_folders()
     used = Path(knobs.cache.dir)
     assert folders / "ours" in used.parents and used.stat().st_mode & 0o777 == 0o700
-    backend_module.keep_to_own_folders()
+    keep_to_own_folders()
     assert Path(knobs.cache.dir) == used
 
 
@@ -73,7 +74,7 @@ def test_a_folder_in_it_that_others_may_write(folders: Path, monkeypatch: pytest
     inner.mkdir(parents=True)
     inner.chmod(0o777)
     monkeypatch.setattr(place, "_closed", lambda path: closed)  # where the tests run, all may be closed
-    backend_module.keep_to_own_folders()
+    keep_to_own_folders()
     assert (knobs.cache.dir == str(folders / "triton")) == closed
 
 
@@ -100,7 +101,7 @@ def test_kernels_run_without_files_of_ours(folders: Path) -> None:
 
 def test_text_that_is_no_python(folders: Path) -> None:
     with pytest.raises(BuildError, match="not Python"):
-        backend_module.load_kernels("def (", ["doubled"])
+        load_kernels("def (", ["doubled"])
 
 
 # ---- Damage
@@ -109,7 +110,7 @@ def test_text_that_is_no_python(folders: Path) -> None:
 @pytest.fixture
 def files(folders: Path) -> Iterator[Callable[[], FileCacheManager]]:
     """Triton's cache manager of one key, as a new process has it."""
-    backend_module.keep_to_own_folders()
+    keep_to_own_folders()
     yield lambda: get_cache_manager("ab" * 16)
 
 
@@ -162,7 +163,7 @@ def test_a_manager_of_the_users_stays(folders: Path) -> None:
         pass
 
     knobs.cache.manager_class = Own
-    backend_module.keep_to_own_folders()
+    keep_to_own_folders()
     assert knobs.cache.manager_class is Own
 
 

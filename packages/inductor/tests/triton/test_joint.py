@@ -130,7 +130,7 @@ from inductor_joining import SIZES, adam, moments, tensors
 from inductor_tracing import trace
 from inductor import lower, schedule
 from inductor.triton import TritonBackend
-from inductor.triton.backend import compile_joint_ahead
+from inductor.triton.ahead import compile_joint_ahead
 
 def rows(*xs):
     return tuple(x.softmax(-1).sum(0) for x in xs)

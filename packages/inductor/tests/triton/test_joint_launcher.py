@@ -17,7 +17,8 @@ if importlib.util.find_spec("triton") is None:
 from triton.runtime.build import compile_module_from_src
 
 from inductor.addresses import address_facts
-from inductor.triton import joint_launcher, launcher
+from inductor.triton import joint_launcher
+from inductor.triton import native as native_module
 
 BUFFER, INTEGER, FLOAT = range(3)
 CHUNK = 496
@@ -56,7 +57,7 @@ class Driver:
 @pytest.fixture(scope="module")
 def native():
     # Another text is another module: what the process launches by stays as it is.
-    return compile_module_from_src(launcher.native_text(joint_launcher.SOURCE) + "/* a test's */\n", "joint")
+    return compile_module_from_src(native_module.native_text(joint_launcher.SOURCE) + "/* a test's */\n", "joint")
 
 
 @pytest.fixture

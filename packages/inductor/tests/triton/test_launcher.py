@@ -20,6 +20,7 @@ from triton.runtime.build import compile_module_from_src
 from inductor import lower, schedule
 from inductor.addresses import address_facts
 from inductor.triton import TritonBackend, launcher, signature
+from inductor.triton import native as native_module
 from inductor.triton.blocks import Nature, choose
 from inductor.triton.choices import Choices
 from inductor.triton.kernel import general_blocks
@@ -59,7 +60,7 @@ class Driver:
 @pytest.fixture(scope="module")
 def native():
     # Another text is another module: what the process launches by stays as it is.
-    return compile_module_from_src(launcher.native_text(launcher.SOURCE) + "/* a test's */\n", "launcher")
+    return compile_module_from_src(native_module.native_text(native_module.SOURCE) + "/* a test's */\n", "launcher")
 
 
 @pytest.fixture
@@ -221,7 +222,9 @@ class Forms:
 
 def test_variants_are_few(monkeypatch):
     asked: list[Any] = []
-    monkeypatch.setattr(launcher, "load", lambda *args: asked.append((args[0], *args[3:])) or (1, 2, 3, 4))
+    monkeypatch.setattr(
+        launcher, "load", lambda *args: asked.append((args[0], *args[3:])) or launcher.Loaded(1, 2, 3, 4)
+    )
     variants = launcher.Variants(Forms())  # type: ignore[arg-type]
     assert variants.compiled(b"\7", True, 0)[:2] == (b"\7", True)
     assert variants.compiled(b"\3", True, 0)[:2] == (b"\3", True)

@@ -42,7 +42,7 @@ def kernel_of(fn: Callable[..., Any], *inputs: Tensor) -> Kernel:
 
 def run(kernel: Kernel, step: int, rows: int, *tensors: Tensor) -> str:
     """By blocks of so many rows and steps; gives the text."""
-    from inductor.triton.backend import make_function
+    from inductor.triton.building import make_function
 
     blocks = Blocks(x=rows, r=step, persistent=False, warps=1, wide=False)
     text = KernelPrinter(kernel, blocks).text()

@@ -478,7 +478,7 @@ from inductor import Options
 from inductor.api import lowered
 from inductor.backends import Devices
 from inductor.triton import TritonBackend
-from inductor.triton.backend import make_function
+from inductor.triton.building import make_function
 from inductor.triton.forms import only_blocks, printed
 from inductor.triton.signature import source_of
 from inductor.triton.tilings import Tiling

@@ -193,7 +193,8 @@ from inductor import Options
 from inductor.api import lowered
 from inductor.backends import Devices
 from inductor.triton import TritonBackend, launcher
-from inductor.triton.backend import _HEADER, load_kernels
+from inductor.triton.building import load_kernels
+from inductor.triton.forms import HEADER
 from inductor.triton.candidates import candidates
 from inductor.triton.choices import Choices
 from inductor.triton.signature import source_of
@@ -210,7 +211,7 @@ for name, (fn, size) in programs.items():
     with torch.no_grad():
         traced = aotgrad.trace_inference(lambda x: (fn(x),), [fake], aotgrad.core_decompositions())
     kernel = lowered(traced.module, traced.inputs, Options(autotune=False), Devices(backends)).kernels[0]
-    choices = Choices(kernel, None, lambda text, name: load_kernels(_HEADER + text, [name])[name])
+    choices = Choices(kernel, None, lambda text, name: load_kernels(HEADER + text, [name])[name])
     tried = candidates(choices.case(), choices.reduces)[1:]
     texts = {(blocks.persistent, blocks.tile, blocks.stages): blocks for blocks in tried}
     for blocks in {*texts.values(), max(tried, key=lambda blocks: blocks.x * blocks.r)}:  # of each text, and the largest

@@ -40,14 +40,19 @@ def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) 
     key = _key(source, target, options)
     if key is None:
         return _here(source, target, options)
-    cache = DiskCache(SECTION)
-    entry = cache.get(key)
-    found = None if entry is None else Binary.read(entry.files)
+    found = read(key)
     if found is None:
-        found = _elsewhere(source, target, options) or _here(source, target, options)
+        found = (_elsewhere(source, target, options) or _here(source, target, options))._replace(key=key)
         with contextlib.suppress(OSError):  # a full disk: the next process compiles it again
-            cache.put(key, found.files())
+            DiskCache(SECTION).put(key, found.files())
     return found
+
+
+def read(key: str) -> Binary | None:
+    """What `compile_for` kept, if it is still there."""
+    entry = DiskCache(SECTION).get(key)
+    found = None if entry is None else Binary.read(entry.files)
+    return None if found is None else found._replace(key=key)
 
 
 def _elsewhere(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary | None:
@@ -86,11 +91,9 @@ _reading = threading.Lock()
 
 
 def _key(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> str | None:
-    """Of all that the code depends on; None where Triton is told to look at what it compiles, or to take something else instead."""
-    text = getattr(source.fn, "_inductor_text", None)
-    if text is None or knobs.compilation.listener or knobs.runtime.add_stages_inspection_hook:
-        return None
-    if any((knobs.compilation.always_compile, knobs.compilation.override, knobs.compilation.dump_ir)):
+    """Of all that the code depends on; None where that can't be told."""
+    text, told = getattr(source.fn, "_inductor_text", None), circumstances()
+    if text is None or told is None:
         return None
     facts = (
         text,
@@ -100,11 +103,20 @@ def _key(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> st
         sorted((str(place), str(value)) for place, value in source.attrs.items()),
         (target.backend, target.arch, target.warp_size),
         sorted((name, str(value)) for name, value in options.items()),
-        sorted(libtriton.get_cache_invalidating_env_vars().items()),
-        _settings(),
-        _installed(),
+        told,
     )
     return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def circumstances() -> tuple[Any, ...] | None:
+    """What besides kernels their machine code depends on; None where Triton is told to look at what it compiles, or to take something
+    else instead."""
+    if knobs.compilation.listener or knobs.runtime.add_stages_inspection_hook:
+        return None
+    if any((knobs.compilation.always_compile, knobs.compilation.override, knobs.compilation.dump_ir)):
+        return None
+    told = sorted(libtriton.get_cache_invalidating_env_vars().items())
+    return told, _settings(), knobs.runtime.debug, _installed()
 
 
 def _settings() -> tuple[tuple[str, str, str, str], ...]:

@@ -20,6 +20,8 @@ class Binary(NamedTuple):
     """Of a program."""
     shared: int
     """Bytes of shared memory."""
+    key: str | None = None
+    """Of its cache entry, if it has one."""
 
     @staticmethod
     def of(compiled: Any) -> Binary:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from inductor.triton.tiles import Tile
 from symshapes import dataclass
@@ -45,6 +46,17 @@ class Blocks:
         """What the compiler is told of it."""
         # Other loops say for themselves how many of their steps are on their way.
         return {"num_warps": self.warps} | ({"num_stages": self.stages} if self.depth else {})
+
+    def text(self) -> str:
+        """What `read` reads."""
+        return json.dumps(asdict(self))
+
+
+def read(text: str) -> Blocks:
+    """Blocks as they were written."""
+    found = json.loads(text)
+    tile = found.pop("tile")
+    return Blocks(**{**found, "walks": tuple(found["walks"])}, tile=None if tile is None else Tile(**tile))
 
 
 def next_power_of_two(value: int) -> int:

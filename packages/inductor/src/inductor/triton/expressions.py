@@ -26,6 +26,9 @@ TRITON_DTYPES: dict[torch.dtype, str] = {
 }
 ATOMIC_DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
 """Memory dtypes that many programs may add to at once."""
+HALVES = (torch.float16, torch.bfloat16)
+FACTORS = (*HALVES, torch.float32)
+"""Dtypes of what is multiplied by blocks."""
 
 # One row a primitive. Templates take operand texts {0}, {1}. A name may have entries for floats ("f"), integers ("i") and bool ("b");
 # a name with "*" serves the classes that have none of their own.

@@ -13,6 +13,18 @@ from inductor.triton.kernel import KernelPrinter
 from inductor.triton.product import ProductPrinter, product_of
 from inductor.triton.tilings import Tiling, blocks_of, suitable
 
+HEADER = '''"""Generated kernels of one graph."""
+
+import triton
+import triton.language as tl
+
+from inductor.triton import library, prelude, shared_rows
+from inductor.triton.library import libdevice
+from inductor.triton.prelude import floor_divide as floordiv, remainder as mod
+
+'''
+"""Before the kernels of a graph."""
+
 
 def printed(kernel: Kernel, settings: Sequence[int] = ()) -> KernelSource:
     """A kernel's text. `settings`: the numbers of the `Tiling` of a product; without them it has one that suits its sizes."""

@@ -20,7 +20,7 @@ from inductor.device import KernelCall
 from inductor.triton.binaries import compile_for
 from inductor.triton.binary import Binary
 from inductor.triton.joint import Grid, Layout
-from inductor.triton.launcher import Loaded, beside, load_native, on_device, target
+from inductor.triton.native import Loaded, beside, load_native, on_device, target
 from inductor.triton.signature import joint_source
 
 SOURCE = Path(__file__).with_name("joint.c")

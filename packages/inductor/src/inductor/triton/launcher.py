@@ -6,55 +6,27 @@ launcher looks at each argument anew in Python, which takes longer than most ker
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import torch
 import triton
 from triton import knobs
-from triton.backends.compiler import GPUTarget
-from triton.runtime import driver
-from triton.runtime.build import compile_module_from_src
 
-from inductor.addresses import address_facts, address_header, argument_kinds
+from inductor.addresses import argument_kinds
 from inductor.device import Kernel, KernelCall
-from inductor.triton import binaries
+from inductor.triton import binaries, native
 from inductor.triton.binaries import compile_for
-from inductor.triton.binary import Binary
 from inductor.triton.blocks import MULTIPLE, Blocks
-from inductor.triton.checks import cuda_driver
 from inductor.triton.choices import Choices, Plan
-from inductor.triton.processes import MOST
+from inductor.triton.native import Loaded, beside, on_device, target
 from inductor.triton.signature import source_of
 
-T = TypeVar("T")
-SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
-WORKERS = MOST
-"""Kernels that are compiled beside each other."""
-
-
-def serves(device: torch.device) -> bool:
-    """Whether kernels on `device` can be launched by this module: it speaks to CUDA's driver."""
-    return (
-        device.type == "cuda" and device.index is not None and torch.cuda.is_available() and target().backend == "cuda"
-    )
-
-
-def _native() -> Any:
-    """The native part."""
-    return load_native(SOURCE, "launcher")
-
-
-def prepare() -> None:
-    """Start to build what launches need, beside other work: where it was never built, that takes a second."""
-    beside(_native)
+Keep = Callable[[int, bytes, bool, str | None], None]
+"""Told of the first variant: its form, what it assumes, whether integers are narrow, the key of its machine code."""
 
 
 def prepare_compiler() -> None:
@@ -62,69 +34,11 @@ def prepare_compiler() -> None:
     beside(binaries.prepare)
 
 
-def native_text(source: Path) -> str:
-    """The text of an extension whose callables launch kernels, with its head."""
-    return address_header() + source.with_name("launches.h").read_text() + source.read_text()
-
-
-def load_native(source: Path, name: str) -> Any:
-    """Such an extension, once. Triton compiles it as it does its own, which this installation must be able to."""
-    with _building:
-        if name not in _natives:
-            _natives[name] = _load_native(source, name)
-        return _natives[name]
-
-
-_building = threading.Lock()
-_natives: dict[str, Any] = {}
-"""By name."""
-
-
-def _load_native(source: Path, name: str) -> Any:
-    module = compile_module_from_src(native_text(source), name)
-    cuda = cuda_driver()
-    addresses = [
-        ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
-    ]
-    module.configure(address_facts(), driver.active.get_current_stream, enter_device, *addresses)
-    return module
-
-
-def enter_device(index: int) -> None:
-    """Make the context that torch uses of a device current in this thread.
-
-    Raises:
-        RuntimeError: the driver refuses.
-    """
-    status = cuda_driver().cuCtxSetCurrent(_context_of(index))
-    if status:
-        raise RuntimeError(f"CUDA error {status}: device {index} cannot be used")
-
-
-@functools.cache
-def _context_of(index: int) -> ctypes.c_void_p:
-    cuda, device, context = cuda_driver(), ctypes.c_int(), ctypes.c_void_p()
-    status = cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDevicePrimaryCtxRetain(
-        ctypes.byref(context), device
-    )
-    if status:
-        raise RuntimeError(f"CUDA error {status}: device {index} cannot be used")
-    return context
-
-
-def _device_address(pinned: torch.Tensor) -> int:
-    """Where kernels find what lies in pinned host memory."""
-    found = ctypes.c_void_p()
-    device_pointer = 3
-    host = ctypes.c_void_p(pinned.data_ptr())
-    status = cuda_driver().cuPointerGetAttribute(ctypes.byref(found), device_pointer, host)
-    if status or found.value is None:
-        raise RuntimeError(f"CUDA error {status}: kernels cannot reach pinned host memory")
-    return found.value
-
-
 def make_call(
-    choices: Choices, check: torch.Tensor | None, plan: Plan | Callable[..., Plan] | None = None
+    choices: Choices,
+    check: torch.Tensor | None,
+    plan: Plan | Callable[..., Plan] | None = None,
+    keep: Keep | None = None,
 ) -> KernelCall:
     """The callable of a kernel: takes its buffers as tensors and its numbers as ints and floats, in order.
 
@@ -132,6 +46,7 @@ def make_call(
         check: the number in pinned memory that the kernel writes into where a position is out of range.
         plan: of all launches, or asked with all arguments of one where its numbers are others than the last one's; None: as the
             choices say.
+        keep: see `Keep`.
 
     It raises TypeError on a wrong number of arguments, and RuntimeError where the driver refuses a launch. That tensors are
     on the kernel's device is the caller's to see to, as all of their metadata is. Triton's launch hooks are not called.
@@ -141,16 +56,20 @@ def make_call(
         plan = choices.plan if choices.points is None else choices.plan()
     if choices.points:  # of others the first call tells the form
         begin(choices, 0 if callable(plan) else plan[1])
-    return _native_call(choices, check, plan, whole)
+    return _native_call(choices, check, plan, whole, keep)
 
 
 def _native_call(
-    choices: Choices, check: torch.Tensor | None, plan: Plan | Callable[..., Plan], whole: bool
+    choices: Choices,
+    check: torch.Tensor | None,
+    plan: Plan | Callable[..., Plan],
+    whole: bool,
+    keep: Keep | None = None,
 ) -> KernelCall:
     kernel = choices.kernel
-    variants = Variants(choices, check)
-    address = 0 if check is None else _device_address(check)
-    call: KernelCall = _native().kernel(
+    variants = Variants(choices, check, keep)
+    address = 0 if check is None else native.device_address(check)
+    call: KernelCall = native.launcher().kernel(
         kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, variants.compiled, whole
     )
     return call
@@ -192,28 +111,17 @@ def _facts(kernel: Kernel, arguments: Sequence[Any]) -> tuple[int, bool]:
     return held, narrow
 
 
-class Loaded(NamedTuple):
-    """A compiled kernel on a device."""
-
-    function: int
-    """The driver's handle."""
-    threads: int
-    shared: int
-    """Bytes of shared memory."""
-    owner: Any
-    """What keeps it."""
-
-
 class Variants:
     """What a kernel was compiled for so far."""
 
-    def __init__(self, choices: Choices, *kept: Any) -> None:
-        """`kept`: what has to live as long."""
+    def __init__(self, choices: Choices, check: torch.Tensor | None = None, keep: Keep | None = None) -> None:
+        """`check` has to live as long; `keep`: see `Keep`."""
         self.choices = choices
+        self._keep = keep
         self._held: dict[int, tuple[int, int, bool]] = {}
         """By form: how many variants it has, what held of the arguments in every call that was compiled for, and whether all
         integers fitted 32 bits then."""
-        self._kept = kept
+        self._check = check
 
     def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, Any]:
         """A variant for a call that none fits: what it assumes, its function, threads, bytes of shared memory, owner.
@@ -235,13 +143,10 @@ class Variants:
         self._held[form] = count, held, all_narrow
         assumes = held.to_bytes(len(given), "little")
         loaded = load(self.choices.function(form), self.choices.kernel, blocks, assumes, all_narrow)
-        return assumes, all_narrow, *loaded
-
-
-@functools.cache
-def _workers() -> ThreadPoolExecutor:
-    """Threads that compile, or wait for a process that does."""
-    return ThreadPoolExecutor(WORKERS, "triton-compile")
+        keep, self._keep = self._keep, None
+        if keep is not None:
+            keep(form, assumes, all_narrow, loaded.key)
+        return assumes, all_narrow, loaded.function, loaded.threads, loaded.shared, loaded.owner
 
 
 def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = True) -> None:
@@ -264,22 +169,7 @@ def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = T
                 begun[key] = beside(compile_for, source, current, blocks.options)
 
 
-def beside(function: Callable[..., T], *arguments: Any) -> Future[T]:
-    """Start something while other work goes on."""
-    begun = _workers().submit(function, *arguments)
-    _unfinished.add(begun)
-    begun.add_done_callback(_unfinished.discard)
-    return begun
-
-
-def finish() -> None:
-    """Wait until nothing is compiled beside: it would take its time from what is timed."""
-    wait(tuple(_unfinished))
-
-
 _beginning = threading.Lock()
-_unfinished: set[Future[Any]] = set()
-"""What was begun and goes on."""
 
 
 def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:
@@ -309,32 +199,3 @@ def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: 
             compiled = begun.result()
         found = known[key] = on_device(compiled, kernel.device.index)
     return found
-
-
-def target() -> GPUTarget:
-    """What kernels are compiled for."""
-    return driver.active.get_current_target()
-
-
-def on_device(binary: Binary, device: int) -> Loaded:
-    """Load a compiled kernel.
-
-    Raises:
-        RuntimeError: it needs more of the device than there is.
-    """
-    most = _most_shared(device)
-    if binary.shared > most:
-        raise RuntimeError(f"kernel {binary.name} needs {binary.shared} bytes of shared memory; the device has {most}")
-    module, function, _, _, threads = driver.active.utils.load_binary(binary.name, binary.code, binary.shared, device)
-    if binary.threads > threads:
-        raise RuntimeError(
-            f"kernel {binary.name} needs {binary.threads} threads a program; with its registers {threads} can run"
-        )
-    return Loaded(function, binary.threads, binary.shared, module)
-
-
-@functools.cache
-def _most_shared(device: int) -> int:
-    """Bytes of shared memory that a program can have."""
-    most: int = driver.active.utils.get_device_properties(device)["max_shared_mem"]
-    return most

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-from triton import knobs
 from triton.language.extra import libdevice as device_library
 from triton.language.extra.cuda import num_threads
 
 from inductor.triton import prelude
+from inductor.triton.mode import INTERPRETED
 
 _NUMPY: dict[str, Callable[..., Any]] = {
     **{
@@ -76,9 +76,6 @@ class _Interpreted:
         call.__doc__ = f"`{name}` of the interpreter's tensors."
         return call
 
-
-INTERPRETED: bool = knobs.runtime.interpret
-"""Whether TRITON_INTERPRET was set when this module was imported; kernels are bound one way or the other then."""
 
 libdevice: Any = _Interpreted() if INTERPRETED else device_library
 

@@ -19,15 +19,12 @@ from inductor.ir.operations import Elementwise, Expr, Load, Round, Store, Symbol
 from inductor.levels import Levels, dependencies, split
 from inductor.schedule.space import index_of
 from inductor.triton.blocks import Blocks
-from inductor.triton.expressions import TRITON_DTYPES
+from inductor.triton.expressions import FACTORS, HALVES, TRITON_DTYPES
 from inductor.triton.kernel import KernelPrinter
 from symshapes import dataclass
 
-HALVES = (torch.float16, torch.bfloat16)
 Kind = Literal["half", "tf32", "ieee"]
 """What units multiply: tensor cores halves, or the leading bits of float32; others all of float32."""
-FACTORS = (*HALVES, torch.float32)
-"""Dtypes of what is multiplied."""
 EXACT: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.float16: (torch.int8, torch.uint8),
     torch.bfloat16: (torch.int8, torch.uint8),

@@ -1,0 +1,160 @@
+"""How kernels of which all is known are launched, kept on disk once that was found out: another process need not print, time or look at
+them again.
+
+Flows in: kernels' texts, and launches as they turned out. Flows out: callables that launch machine code. Nothing here takes part in compiling
+kernels; what was not known of when a launch was kept is left to `building`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import torch
+
+from inductor.addresses import argument_kinds
+from inductor.cache import DiskCache
+from inductor.cache.sources import Uncacheable, package_hash
+from inductor.device import KernelCall, KernelSource
+from inductor.triton import native
+from inductor.triton.binaries import circumstances, read
+from inductor.triton.binary import Binary
+
+SECTION = "launches"
+"""Of the disk cache."""
+_FILE = "launch.json"
+
+
+class Launch(NamedTuple):
+    """How a kernel is launched, whatever it is called with."""
+
+    points: int
+    """Units of work."""
+    block: int
+    """Those of one program."""
+    words: int
+    """Of memory that is zero, which it brings."""
+    assumes: str
+    """Which arguments are multiples, as hexadecimal digits of `source_of`'s bytes."""
+    narrow: bool
+    """Integers have 32 bits."""
+    binary: str
+    """The key of its machine code."""
+    blocks: str
+    """The form that was compiled, for what compiles it for other arguments (`Blocks.text`)."""
+
+
+class Launches:
+    """As they are kept on disk.
+
+    Args:
+        facts: of a device, as far as kernels are faster or slower by it.
+    """
+
+    def __init__(self, cache: DiskCache, facts: Callable[[torch.device], tuple[str, ...]]) -> None:
+        self._cache, self._facts = cache, facts
+
+    def find(self, source: KernelSource) -> tuple[Launch, Binary] | None:
+        """How the kernel was launched before, if that is known and its machine code is still there."""
+        key = self._key(source) if native.serves(source.kernel.device) else None
+        entry = None if key is None else self._cache.get(key)
+        if entry is None:
+            return None
+        try:
+            launch = Launch(**json.loads(entry.files[_FILE]))
+            sound = all(type(value) is kind for value, kind in zip(launch, _KINDS, strict=True))
+        except (KeyError, ValueError, TypeError):
+            return None
+        binary = read(launch.binary) if sound else None
+        return None if binary is None else (launch, binary)
+
+    def keeper(self, source: KernelSource, choices: Any, settled: Callable[[], Any]) -> Callable[..., None]:
+        """Keeps a launch, once: called with the form, what it assumes, whether integers are narrow, and the key of its machine code.
+
+        Args:
+            choices: the kernel's `Choices`, of which all is known.
+            settled: the plan by which it runs from now on; None as long as that may change.
+        """
+        key = self._key(source)
+
+        def keep(form: int, assumes: bytes, narrow: bool, binary: str | None) -> None:
+            plan = None if key is None or binary is None else settled()
+            if plan is None or plan[1] != form:
+                return
+            launch = Launch(
+                plan[0], plan[2], choices.words, assumes.hex(), narrow, binary or "", choices.blocks[form].text()
+            )
+            with contextlib.suppress(OSError):  # a full disk: the next process finds it out again
+                self._cache.put(key or "", {_FILE: json.dumps(launch._asdict()).encode()})
+
+        return keep
+
+    def _key(self, source: KernelSource) -> str | None:
+        told = circumstances()
+        if told is None:
+            return None
+        try:
+            packages = package_hash("inductor")
+        except Uncacheable:
+            return None
+        kernel = source.kernel
+        arguments = [(arg.name, arg.role, str(arg.dtype)) for arg in kernel.args]
+        sizes = str(kernel.outer_sizes), str(kernel.inner_sizes)
+        facts = (packages, told, self._facts(kernel.device), source.text, source.settings, arguments, sizes)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+_KINDS = (int, int, int, str, bool, str, str)
+
+
+Others = Callable[[KernelSource, str], tuple[Any, int]]
+"""Asked for a kernel and the text of its blocks where a call differs from what was known of: `Variants`, and the form's number there."""
+
+
+def make_call(
+    source: KernelSource, found: tuple[Launch, Binary], number: torch.Tensor | None, others: Others
+) -> KernelCall:
+    """The callable of a kernel whose launch is known; see `launcher.make_call`. `number`: what it writes into where it checks positions."""
+    launch, binary = found
+    kernel = source.kernel
+    address = 0 if number is None else native.device_address(number)
+    code = _Code(source, launch, native.beside(native.on_device, binary, kernel.device.index), others)
+    plan = launch.points, 0, launch.block
+    call: KernelCall = native.launcher().kernel(
+        kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, code.compiled, False
+    )
+    return with_words(launch.words, kernel.device, call)
+
+
+class _Code:
+    """The machine code of one kernel: what is known of first."""
+
+    def __init__(self, source: KernelSource, launch: Launch, loaded: Future[native.Loaded], others: Others) -> None:
+        self._source, self._launch, self._loaded, self._ask = source, launch, loaded, others
+        self._assumes = bytes.fromhex(launch.assumes)
+
+    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, Any]:
+        """As `Variants.compiled`, of the one form."""
+        assumed, held = (int.from_bytes(each, "little") for each in (self._assumes, given))
+        if len(given) == len(self._assumes) and not assumed & ~held and self._launch.narrow <= narrow:
+            function, threads, shared, owner, _ = self._loaded.result()
+            return self._assumes, self._launch.narrow, function, threads, shared, owner
+        variants, number = self._others
+        made: tuple[bytes, bool, int, int, int, Any] = variants.compiled(given, narrow, number)
+        return made
+
+    @functools.cached_property
+    def _others(self) -> tuple[Any, int]:
+        return self._ask(self._source, self._launch.blocks)
+
+
+def with_words(count: int, device: torch.device, call: KernelCall) -> KernelCall:
+    """A call that brings the memory that programs tell each other totals by."""
+    if count == 0:
+        return call
+    return lambda *args: call(*args, torch.zeros(count, dtype=torch.int64, device=device))

@@ -1,0 +1,152 @@
+"""Launches kept on disk: another process launches the same machine code the same way and imports nothing that prints kernels; what was not
+known of then is compiled as ever. The driver is made of Python, the machine code real."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inductor.triton import blocks, tiles
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("triton is not installed in this environment", allow_module_level=True)
+
+PROGRAM = """
+import ctypes, hashlib, json, pickle, sys
+from pathlib import Path
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime.build import compile_module_from_src
+from inductor.addresses import address_facts
+from inductor.triton import TritonBackend, native
+
+pickled, what = Path(sys.argv[1]), json.loads(sys.argv[2])
+launches, loaded = [], []
+u, p = ctypes.c_uint, ctypes.c_void_p
+
+def launch(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
+    launches.append([loaded[function - 1], gx, bx, shared])
+    return 0
+
+launch = ctypes.CFUNCTYPE(ctypes.c_int, p, u, u, u, u, u, u, u, p, ctypes.POINTER(p), p)(launch)
+extension = compile_module_from_src(native.native_text(native.SOURCE) + "/* a test's */", "launcher")
+address = ctypes.cast(launch, p).value
+extension.configure(address_facts(), lambda device: 0, lambda device: None, address, address)
+
+def on_device(binary, device):
+    loaded.append(hashlib.sha256(binary.code).hexdigest())
+    return native.Loaded(len(loaded), binary.threads, binary.shared, None, binary.key)
+
+native.launcher = lambda: extension
+native.serves = lambda device: True
+native.target = lambda: GPUTarget("cuda", 90, 32)
+native.on_device = on_device
+torch.cuda.get_device_properties = lambda device: __import__("types").SimpleNamespace(
+    name=what.get("device", "a GPU"), major=9, minor=0, multi_processor_count=132, L2_cache_size=1 << 25)
+
+backend = TritonBackend("cuda").tuning(what.get("cache", True), None)
+if pickled.exists():
+    text, sources = pickle.loads(pickled.read_bytes())
+else:
+    import aotgrad
+    from inductor import Options
+    from inductor.api import lowered
+    from inductor.backends import Devices
+    from symshapes import FakeMode
+
+    with FakeMode(), torch.no_grad():
+        fake = torch.empty(4096, 1024, dtype=torch.float16, device="cuda:0")
+    with torch.no_grad():
+        traced = aotgrad.trace_inference(lambda x: ((x * 2 + 1).t().contiguous(),), [fake], aotgrad.core_decompositions())
+    sources = [backend.emit(lowered(traced.module, traced.inputs, Options(autotune=False), Devices({"cuda": backend})).kernels[0])]
+    text = backend.module_text(sources)
+    pickled.write_bytes(pickle.dumps((text, sources)))
+if what.get("times"):
+    from inductor.triton import building, launcher, tuning
+
+    launcher.target, launcher.on_device = native.target, native.on_device
+    every = tuning.candidates
+    tuning.candidates = lambda case, reduces: every(case, reduces)[:2]
+    tuning.scratch = lambda kernel, arguments: list(arguments)
+    tuning.seconds = lambda calls, device: [1.0 / (at + 1) for at, _ in enumerate(calls)]  # the last one is the fastest
+    launcher.torch.cuda.is_current_stream_capturing = lambda: what.get("recording", False)
+call = backend.build(text, sources)[sources[0].kernel.name]
+
+def aligned(extra):
+    whole = torch.empty(4096 * 1024 + 16, dtype=torch.float16)
+    start = (-whole.data_ptr() % 16) // 2 + extra
+    return whole[start : start + 4096 * 1024]
+
+launches.clear()
+call(aligned(0), aligned(0))
+known = "inductor.triton.kernel" not in sys.modules and "inductor.schedule" not in sys.modules
+again = list(launches)
+if known and what.get("misfit"):
+    from inductor.triton import launcher
+
+    launcher.target, launcher.on_device = native.target, native.on_device
+    launches.clear()
+    call(aligned(0), aligned(1)), call(aligned(0), aligned(0))
+    again = list(launches)
+native.finish()
+print(json.dumps([known, again[-2:]]))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(**what: Any) -> tuple[bool, list[list[Any]]]:
+        environment = {**os.environ, "INDUCTOR_CACHE_DIR": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+        environment.pop("TRITON_INTERPRET", None)
+        command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "kernel"), json.dumps(what)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        known, launches = json.loads(done.stdout)
+        return known, launches
+
+    return run
+
+
+def test_another_process_launches_the_same(run: Any) -> None:
+    printed, first = run(times=True)
+    assert not printed and len(first) == 2  # the first of the two is of the trials
+    known, second = run()
+    assert known and second == first[1:]
+    known, (other, same) = run(misfit=True)
+    assert known and same == second[0]
+    assert other[0] != same[0] and other[1:3] == same[1:3], "the same blocks, compiled for another address"
+
+
+def test_others_are_not_believed(run: Any, tmp_path: Path) -> None:
+    assert not run(times=True)[0]
+    assert run()[0]
+    assert not run(device="another GPU", times=True)[0]
+    assert not run(cache=False, times=True)[0]
+    for file in tmp_path.rglob("launch.json"):
+        file.write_text(file.read_text().replace('"block": ', '"block": 1'))
+    assert not run(times=True)[0], "a file that was changed"
+
+
+def test_what_may_change_is_not_kept(run: Any) -> None:
+    """Where launches are recorded nothing is timed."""
+    assert not run(times=True, recording=True)[0]
+    assert not run(times=True)[0]
+    assert run()[0]
+
+
+def test_blocks_are_read_as_they_were_written() -> None:
+    plain = blocks.Blocks(64, 8, persistent=True, warps=4, wide=False)
+    tiled = blocks.Blocks(
+        64, 8, persistent=False, warps=4, wide=True, tile=tiles.Tile(1, across=2), walks=(0, 2), stages=3
+    )
+    for each in (plain, tiled):
+        assert blocks.read(each.text()) == each
