@@ -136,14 +136,12 @@ def _flag(address: Callable[[torch.Tensor], int], autograd: int) -> int:
     """Where, in what autograd knows, the byte lies that follows `requires_grad`."""
     tensor = torch.zeros(3, requires_grad=True)
     known = _word(address(tensor) + autograd)
-    for place in _FLAGS:
-        followed = []
-        for wanted in (True, False, True, False):
-            tensor.requires_grad_(wanted)
-            followed.append(_bytes(known + place, 1)[0] == wanted)
-        if all(followed):
-            return place
-    return 0
+    seen = []
+    for wanted in (True, False, True, False):
+        tensor.requires_grad_(wanted)
+        seen.append((wanted, _bytes(known + _FLAGS.start, len(_FLAGS))))
+    following = (place for at, place in enumerate(_FLAGS) if all(found[at] == wanted for wanted, found in seen))
+    return next(following, 0)
 
 
 def _function(address: Callable[[torch.Tensor], int], autograd: int, flag: int) -> int:

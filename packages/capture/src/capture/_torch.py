@@ -42,8 +42,10 @@ def _switches() -> dict[Any, Any]:
     """
     found: dict[Any, Any] = {}
     for name in dir(torch._C):
+        if not name.startswith(("_get_", "_cuda_get_")):
+            continue
         read = getattr(torch._C, name)
-        if not re.match("_(cuda_)?get_", name) or not isinstance(read, BuiltinFunctionType):
+        if not isinstance(read, BuiltinFunctionType):
             continue
         named = re.sub(r"_getter$", "_setter", name.replace("get_", "set_", 1))
         named = re.sub(r"^_set_(.+)_sdp_enabled$", r"_set_sdp_use_\1", named)
