@@ -163,11 +163,13 @@ class TritonBackend:
         """Where it is kept how kernels are launched; None where it isn't."""
         from inductor.triton.mode import INTERPRETED  # noqa: PLC0415  (see above)
 
-        if INTERPRETED or self._figures is None or not self._figures.cache:
+        if INTERPRETED or not (self._figures is None or self._figures.cache):
             return None
         from inductor.triton.settled import SECTION, Launches  # noqa: PLC0415  (see above)
 
-        return Launches(DiskCache(SECTION, self._figures.folder), facts_of)
+        # Without figures in the usual place, where machine code lies, too.
+        folder = None if self._figures is None else self._figures.folder
+        return Launches(DiskCache(SECTION, folder), facts_of, timed=self._figures is not None)
 
     def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:
         """Execute the module; what is compiled then is kept by content, as for `build`."""

@@ -54,10 +54,11 @@ class Launches:
 
     Args:
         facts: of a device, as far as kernels are faster or slower by it.
+        timed: whether it is the fastest forms that are launched.
     """
 
-    def __init__(self, cache: DiskCache, facts: Callable[[torch.device], tuple[str, ...]]) -> None:
-        self._cache, self._facts = cache, facts
+    def __init__(self, cache: DiskCache, facts: Callable[[torch.device], tuple[str, ...]], *, timed: bool) -> None:
+        self._cache, self._facts, self._timed = cache, facts, timed
 
     def find(self, source: KernelSource) -> tuple[Launch, Binary] | None:
         """How the kernel was launched before, if that is known and its machine code is still there."""
@@ -105,7 +106,16 @@ class Launches:
         kernel = source.kernel
         arguments = [(arg.name, arg.role, str(arg.dtype)) for arg in kernel.args]
         sizes = str(kernel.outer_sizes), str(kernel.inner_sizes)
-        facts = (packages, told, self._facts(kernel.device), source.text, source.settings, arguments, sizes)
+        facts = (
+            packages,
+            told,
+            self._facts(kernel.device),
+            self._timed,
+            source.text,
+            source.settings,
+            arguments,
+            sizes,
+        )
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
