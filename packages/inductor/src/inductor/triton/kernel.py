@@ -205,7 +205,10 @@ class KernelPrinter:
         parameters += [PROGRAM] if self.part else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         head = [f"# {origin}" for origin in kernel.origins]
-        return "\n".join([*head, "@triton.jit", f"def {kernel.name}({', '.join(parameters)}):", *self._lines, ""])
+        begin = [] if self.part else ["    library.begin()"]
+        return "\n".join(
+            [*head, "@triton.jit", f"def {kernel.name}({', '.join(parameters)}):", *begin, *self._lines, ""]
+        )
 
     # Lines and names
 

@@ -84,7 +84,8 @@ def _load_native(source: Path, name: str) -> Any:
     module = compile_module_from_src(native_text(source), name)
     cuda = cuda_driver()
     addresses = [
-        ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
+        ctypes.cast(function, ctypes.c_void_p).value
+        for function in (cuda.cuLaunchKernel, cuda.cuLaunchKernelEx, cuda.cuGetErrorString)
     ]
     module.configure(address_facts(), driver.active.get_current_stream, enter_device, *addresses)
     return module
@@ -200,6 +201,8 @@ class Loaded(NamedTuple):
     threads: int
     shared: int
     """Bytes of shared memory."""
+    early: bool
+    """See `Binary`."""
     owner: Any
     """What keeps it."""
 
@@ -215,7 +218,7 @@ class Variants:
         integers fitted 32 bits then."""
         self._kept = kept
 
-    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, Any]:
+    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, bool, Any]:
         """A variant for a call that none fits: what it assumes, its function, threads, bytes of shared memory, owner.
 
         Args:
@@ -330,7 +333,7 @@ def on_device(binary: Binary, device: int) -> Loaded:
         raise RuntimeError(
             f"kernel {binary.name} needs {binary.threads} threads a program; with its registers {threads} can run"
         )
-    return Loaded(function, binary.threads, binary.shared, module)
+    return Loaded(function, binary.threads, binary.shared, binary.early, module)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ both. The device functions that need it live here too.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 import triton
 import triton.language as tl
 from triton import knobs
+from triton.language import core
 from triton.language.extra import libdevice as device_library
-from triton.language.extra.cuda import num_threads
+from triton.language.extra.cuda import gdc_wait, num_threads
 
 from inductor.triton import prelude
 
@@ -98,6 +100,27 @@ def _num_threads() -> Any:
     return tl.constexpr(32)
 
 
+WAITING = 90
+"""The first compute capability, times ten, whose programs can wait for launches."""
+
+
+@core.builtin
+def begin(_semantic=None):  # type: ignore[no-untyped-def]
+    """What a kernel does first, before it touches any memory: wait for the launches before it in its stream. Where devices have an
+    instruction for that, a launch is set up while the last one ends (`Binary.early`), which saves between one and two microseconds.
+
+    It does not tell the next launch to come before its own programs have ended: programs that come then all find their places on the few
+    processors that are done first, and the others have nothing to do.
+    """
+    arch = re.fullmatch(r"sm(\d+)[af]?", str(getattr(_semantic.builder.options, "arch", "")))
+    if arch is not None and int(arch[1]) >= WAITING:
+        gdc_wait(_semantic=_semantic)
+
+
+def _begin() -> None:
+    """`begin` under the interpreter, which runs one kernel after the other."""
+
+
 @triton.jit
 def widened(x, dtype):  # type: ignore[no-untyped-def]
     """Numbers in a dtype that has all of them."""
@@ -131,6 +154,7 @@ def short_cos(x):  # type: ignore[no-untyped-def]
 if INTERPRETED:
     dot, short_dot, widened = _dot, _dot, _widened
     num_threads = _num_threads
+    begin = _begin
     short_log, short_cos = libdevice.log, libdevice.cos
 
 
