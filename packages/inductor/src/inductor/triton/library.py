@@ -146,6 +146,13 @@ def short_log(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def short_exp(x):  # type: ignore[no-untyped-def]
+    """Exponential by two instructions, for sums of many that are 1 at most: what these round of each goes up and down, and not into the
+    sum, nor do numbers that are too small for a leading bit."""
+    return libdevice.fast_expf(x)
+
+
+@triton.jit
 def short_cos(x):  # type: ignore[no-untyped-def]
     """Cosine by one instruction."""
     return libdevice.fast_cosf(x)
@@ -155,7 +162,7 @@ if INTERPRETED:
     dot, short_dot, widened = _dot, _dot, _widened
     num_threads = _num_threads
     begin = _begin
-    short_log, short_cos = libdevice.log, libdevice.cos
+    short_log, short_exp, short_cos = libdevice.log, libdevice.exp, libdevice.cos
 
 
 @triton.jit
@@ -179,8 +186,7 @@ def add_exponentials(most, total, x):  # type: ignore[no-untyped-def]
     x = tl.reshape(x, [x.shape[0], x.shape[1] // most.shape[1], most.shape[1]])
     largest = prelude.maximum(tl.reduce(x, 1, prelude.maximum), most)
     base = tl.where(largest == float("-inf"), 0.0, largest)
-    # By two instructions: what these round of a number's exponential (all are 1 at most) goes up and down, and not into the sum of many.
-    return largest, total * libdevice.exp(most - base) + tl.sum(tl.exp(x - base[:, None, :]), 1)
+    return largest, total * libdevice.exp(most - base) + tl.sum(short_exp(x - base[:, None, :]), 1)
 
 
 @triton.jit
