@@ -13,7 +13,8 @@ from inductor_tracing import check
 
 from aotgrad import core_decompositions, trace_inference
 from inductor import lower
-from inductor.ir.program import ExternOp
+from inductor.ir.operations import Cast
+from inductor.ir.program import ExternOp, LoopOp
 from inductor.traits import DeviceTraits
 
 aten = torch.ops.aten
@@ -115,6 +116,18 @@ def test_among_other_operations() -> None:
     x = image(2)
     assert not in_aten(check(lambda x: F.interpolate(x.sin() * 2, scale_factor=2, mode="bilinear").relu(), x))
     assert not in_aten(check(lambda x: F.interpolate(F.pad(x, (1, 1, 1, 1), mode="reflect"), scale_factor=2), x))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", *SMOOTH])
+def test_places_in_a_doubled_image_are_made_of_integers(mode: str) -> None:
+    """So a compiler can tell which elements neighbours have in common: those of a thread are loaded once."""
+    x = image(SMOOTH.get(mode, 2))
+    for scale, whole in ((2, True), (4, True), (3, False)):
+        options = {"scale_factor": scale, "mode": mode}
+        program = check(lambda x, o=options: F.interpolate(x, **o), x, rtol=1e-5, atol=1e-5)
+        bodies = [op.body for op in program.operations if isinstance(op, LoopOp)]
+        casts = [(body.dtype(op.value.at), op.dtype) for body in bodies for op in body.ops if isinstance(op, Cast)]
+        assert all(a.is_floating_point <= b.is_floating_point for a, b in casts) == whole
 
 
 def test_sizes_that_are_symbols() -> None:

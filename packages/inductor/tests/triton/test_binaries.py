@@ -21,6 +21,7 @@ triton.compile = lambda source, **given: made.append(source.name) or compile(sou
 exec(sys.argv[1])
 function = make_function('''@triton.jit
 def twice(x, y, XBLOCK: tl.constexpr):
+    library.begin()
     at = tl.arange(0, XBLOCK)
     tl.store(y + at, tl.load(x + at) * 2)
 ''', "twice")
@@ -30,6 +31,7 @@ aligned = {(0,): [["tt.divisibility", 16]]}
 for block, attrs, warps, arch in ((128, {}, 4, 90), (128, {}, 4, 90), (256, {}, 4, 90), (128, aligned, 4, 90), (128, {}, 1, 90), (128, {}, 4, 80)):
     found = binaries.compile_for(source(block, attrs), GPUTarget("cuda", arch, 32), {"num_warps": warps})
     assert found.name == "twice" and found.code[:4] == b"\\x7fELF" and found.threads == 32 * warps and found.shared == 0
+    assert found.early == (arch >= 90)
 print(len(made))
 """
 

@@ -75,7 +75,9 @@ def test_rows_that_a_program_walks_through(
     assert programs((256, rows), blocks) == 256
 
 
-@pytest.mark.parametrize(("inner", "read", "r", "stages"), [(2048, 4, 32, 3), (2048, 8, 64, 1), (64, 4, 64, 1)])
+@pytest.mark.parametrize(
+    ("inner", "read", "r", "stages"), [(2048, 2, 32, 4), (2048, 4, 32, 3), (2048, 8, 64, 1), (64, 4, 64, 1)]
+)
 def test_long_columns_are_read_ahead(inner: int, read: int, r: int, stages: int) -> None:
     """As far as there is memory for it."""
     blocks = choose(4096 * 8, inner, Nature(SUM, 2, Tile(0), read=read), 1 << 24, (4096, None))

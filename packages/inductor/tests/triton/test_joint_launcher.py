@@ -37,7 +37,7 @@ class Driver:
         self._text = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))(lambda *_: 0)
 
     def addresses(self) -> list[int]:
-        return [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (self._launch, self._text)]
+        return [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (self._launch, self._launch, self._text)]
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
         address = ctypes.cast(params[0], ctypes.POINTER(ctypes.c_uint64))[0]
@@ -75,7 +75,7 @@ class Compiler:
 
     def __call__(self, which):
         self.asked.append(which)
-        return (FILL, 128, 0, self) if which == joint_launcher.FILLER else (MAIN + which, 256, 64, self)
+        return (FILL, 128, 0, False, self) if which == joint_launcher.FILLER else (MAIN + which, 256, 64, False, self)
 
 
 def joint(native, driver, kinds, places, words, grid, compiler=None):

@@ -30,8 +30,27 @@ BUFFER, INTEGER, FLOAT = range(3)
 NO_CONTEXT = 201
 
 
+class Attribute(ctypes.Structure):
+    """CUDA's CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60))
+
+
+class Configuration(ctypes.Structure):
+    """CUDA's CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
 class Driver:
-    """`cuLaunchKernel` that notes what it is called with; `answers` are its next ones."""
+    """`cuLaunchKernel` and `cuLaunchKernelEx` that note what they are called with; `answers` are their next ones."""
 
     def __init__(self) -> None:
         self.launches: list[dict[str, Any]] = []
@@ -40,10 +59,11 @@ class Driver:
         self.kinds = b""
         u, p = ctypes.c_uint, ctypes.c_void_p
         self._launch = ctypes.CFUNCTYPE(ctypes.c_int, p, u, u, u, u, u, u, u, p, ctypes.POINTER(p), p)(self.launch)
+        self._early = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Configuration), p, ctypes.POINTER(p), p)(self.early)
         self._text = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))(self.text)
 
     def addresses(self) -> list[int]:
-        return [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (self._launch, self._text)]
+        return [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (self._launch, self._early, self._text)]
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
         kinds = {BUFFER: ctypes.c_uint64, INTEGER: ctypes.c_int64, FLOAT: ctypes.c_double}
@@ -51,6 +71,12 @@ class Driver:
         self.launches.append({"function": function, "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared})
         self.launches[-1] |= {"stream": stream, "given": given}
         return self.answers.pop(0) if self.answers else 0
+
+    def early(self, configuration, function, params, extra):
+        told = configuration[0]
+        answer = self.launch(function, *told.grid, *told.block, told.shared, told.stream, params, extra)
+        self.launches[-1]["attributes"] = [(one.id, one.value) for one in told.attributes[: told.count]]
+        return answer
 
     def text(self, status, text):
         text[0] = b"made up"
@@ -73,15 +99,16 @@ def driver(native):
 class Compiler:
     """Notes what is asked for, and gives functions 1, 2, 3..."""
 
-    def __init__(self, answer=lambda given, narrow: (given, narrow)) -> None:
+    def __init__(self, answer=lambda given, narrow: (given, narrow), early: bool = False) -> None:
         self.asked: list[tuple[bytes, bool]] = []
         self.forms: list[int] = []
         self.answer = answer
+        self.early = early
 
     def __call__(self, given, narrow, form):
         self.asked.append((given, narrow))
         self.forms.append(form)
-        return *self.answer(given, narrow), len(self.asked), 128, 64, self
+        return *self.answer(given, narrow), len(self.asked), 128, 64, self.early, self
 
 
 def kernel_of(native, driver, kinds, plan=(1000, 0, 256), check=0, compiler=None):
@@ -105,6 +132,18 @@ def test_arguments_grid_and_stream(native, driver):
     assert launch["given"] == [x.data_ptr(), y.data_ptr(), 77, 0.25]
     assert launch["grid"] == (4, 1, 1) and launch["block"] == (128, 1, 1) and launch["shared"] == 64
     assert launch["stream"] == STREAM + 3 and launch["function"] == 1
+
+
+def test_what_waits_by_itself_is_launched_early(native, driver):
+    """Set up while the launch before it ends: CUDA's "programmatic stream serialization"."""
+    x = aligned()
+    for early in (False, True):
+        kernel_of(native, driver, bytes([BUFFER, INTEGER]), compiler=Compiler(early=early))(x, 77)
+    usual, early = driver.launches
+    assert early.pop("attributes") == [(6, 1)] and early == usual
+    driver.answers = [700]
+    with pytest.raises(RuntimeError, match="CUDA error 700 at the launch of k: made up"):
+        kernel_of(native, driver, b"", compiler=Compiler(early=True))()
 
 
 def test_a_plan_is_asked_for_again_where_numbers_change(native, driver):
@@ -223,7 +262,7 @@ class Forms:
 def test_variants_are_few(monkeypatch):
     asked: list[Any] = []
     monkeypatch.setattr(
-        launcher, "load", lambda *args: asked.append((args[0], *args[3:])) or launcher.Loaded(1, 2, 3, 4)
+        launcher, "load", lambda *args: asked.append((args[0], *args[3:])) or launcher.Loaded(1, 2, 3, False, 4)
     )
     variants = launcher.Variants(Forms())  # type: ignore[arg-type]
     assert variants.compiled(b"\7", True, 0)[:2] == (b"\7", True)
@@ -246,7 +285,7 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
     monkeypatch.setattr(launcher, "compile_for", lambda function, *_: Compiled(function))
     made: list[Any] = []
     monkeypatch.setattr(
-        launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
+        launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, False, compiled)
     )
     function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0), args=())
     blocks = choose(None, None, Nature(0, 4), None)
@@ -275,7 +314,7 @@ def test_a_text_is_compiled_for_each_dtype_in_memory(monkeypatch, names, ahead):
     monkeypatch.setattr(signature, "ASTSource", lambda function, types, **_: SimpleNamespace(signature=types))
     monkeypatch.setattr(launcher, "target", lambda: None)
     monkeypatch.setattr(launcher, "compile_for", lambda source, *_: source)
-    monkeypatch.setattr(launcher, "on_device", lambda source, device: launcher.Loaded(1, 2, 3, source))
+    monkeypatch.setattr(launcher, "on_device", lambda source, device: launcher.Loaded(1, 2, 3, False, source))
     if ahead:
         for kernel in kernels:
             launcher.begin(Choices(kernel, function, lambda *_: function), 0)

@@ -35,14 +35,20 @@ def launch(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
     launches.append([loaded[function - 1], gx, bx, shared])
     return 0
 
-launch = ctypes.CFUNCTYPE(ctypes.c_int, p, u, u, u, u, u, u, u, p, ctypes.POINTER(p), p)(launch)
+def launch_early(configuration, function, params, extra):
+    grid, block, shared = (configuration[at] for at in (0, 3, 6))
+    return by_now(function, grid, 1, 1, block, 1, 1, shared, None, params, extra)
+
+launch_early = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(u), p, ctypes.POINTER(p), p)(launch_early)
+by_now = launch
+launch = ctypes.CFUNCTYPE(ctypes.c_int, p, u, u, u, u, u, u, u, p, ctypes.POINTER(p), p)(by_now)
 extension = compile_module_from_src(native.native_text(native.SOURCE) + "/* a test's */", "launcher")
 address = ctypes.cast(launch, p).value
-extension.configure(address_facts(), lambda device: 0, lambda device: None, address, address)
+extension.configure(address_facts(), lambda device: 0, lambda device: None, address, ctypes.cast(launch_early, p).value, address)
 
 def on_device(binary, device):
     loaded.append(hashlib.sha256(binary.code).hexdigest())
-    return native.Loaded(len(loaded), binary.threads, binary.shared, None, binary.key)
+    return native.Loaded(len(loaded), binary.threads, binary.shared, binary.early, None, binary.key)
 
 native.launcher = lambda: extension
 native.serves = lambda device: True

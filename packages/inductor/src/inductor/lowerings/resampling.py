@@ -86,20 +86,27 @@ class Axis:
     def middle(self, at: Expr) -> Scalar:
         """Where the middle of the result's element lies, counted from the middle of the image's first."""
         place = convert(index_value(at, self.whole), self.dtype)
-        if self._doublings is not None:
-            step = 0.5**self._doublings
-            return place * step + (step - 1) / 2
         return self.step() * place if self.aligned else self.step() * (place + 0.5) - 0.5
 
     @property
     def _doublings(self) -> int | None:
-        """How often the image was doubled: all that is computed of places is exact then, and none lies behind the last element. None if
-        the result is something else."""
+        """How often the image was doubled: all that is computed of places is exact then, and by integers, of which a compiler can tell
+        that neighbours have elements in common; none lies behind the last element. None if the result is something else."""
         if self.aligned or not (self.size.is_Integer and self.result.is_Integer) or self.result >= EXACT:
             return None
         times, rest = divmod(int(self.result), int(self.size))
         doubled = rest == 0 and times.bit_count() == 1 and self.scale in (None, times)
         return times.bit_length() - 1 if doubled else None
+
+    def _doubled(self, at: Expr, doublings: int, first: int | None = None) -> tuple[Scalar, Scalar]:
+        """Of an image that was doubled so often: the element before the middle of the result's element, or 0 (`first`) if none is, and how
+        far that lies beyond it."""
+        parts = 2 << doublings  # an element's, at whose borders, or middles, middles lie
+        middle = 2 * index_value(at, self.whole) + (1 - (1 << doublings))
+        if first is not None:
+            middle = prim.maximum(middle, first)
+        below = prim.rshift(middle, doublings + 1)
+        return below, convert(prim.bitwise_and(middle, parts - 1), self.dtype) * (1 / parts)
 
     def bound(self, position: Scalar) -> Scalar:
         """A position, or the last one if it lies behind that."""
@@ -112,6 +119,8 @@ class Axis:
 
     def nearest(self, at: Expr, *, exact: bool) -> Expr:
         """The element that the result's element lies in; its start does unless `exact`, then its middle."""
+        if self._doublings is not None:
+            return self.place(prim.rshift(index_value(at, self.whole), self._doublings))
         place = convert(index_value(at, self.whole), torch.float32)
         step = replace(self, dtype=torch.float32).step()
         return self.place(self.bound(convert((place + 0.5) * step if exact else place * step, self.whole)))
@@ -132,13 +141,14 @@ class Axis:
 
     def linear(self, at: Expr) -> Sequence[Tap]:
         """The elements before and behind a place, by their nearness."""
-        middle = self.middle(at)
-        if not self.aligned:
-            middle = prim.maximum(middle, 0)
-        below = convert(middle, self.whole)
-        if self._doublings is None:
-            below = self.bound(below)
-        beyond = self.beyond(middle, below)
+        if self._doublings is not None:
+            below, beyond = self._doubled(at, self._doublings, 0)
+        else:
+            middle = self.middle(at)
+            if not self.aligned:
+                middle = prim.maximum(middle, 0)
+            below = self.bound(convert(middle, self.whole))
+            beyond = self.beyond(middle, below)
         return [(self.place(below), 1 - beyond), (self.place(self.bound(below + self._behind(below))), beyond)]
 
     def _behind(self, below: Scalar) -> Scalar | int:
@@ -152,9 +162,12 @@ class Axis:
 
     def cubic(self, at: Expr) -> Sequence[Tap]:
         """Two elements on each side, by the cubic that passes through the inner two."""
-        middle = self.middle(at)
-        below = self.bound(convert(prim.floor(middle), self.whole))
-        beyond = self.beyond(middle, below)
+        if self._doublings is not None:
+            below, beyond = self._doubled(at, self._doublings)
+        else:
+            middle = self.middle(at)
+            below = self.bound(convert(prim.floor(middle), self.whole))
+            beyond = self.beyond(middle, below)
         before = 1 - beyond
         weights = [_outer(beyond + 1), _inner(beyond), _inner(before), _outer(before + 1)]
         places = [self.bound(prim.maximum(below + shift, 0)) for shift in range(-1, 3)]
@@ -285,7 +298,9 @@ def _kept(builder: Builder, value: TensorValue, axes: dict[int, Axis], taps: Tap
 
 
 def _sum(value: TensorValue, index: Index, axes: dict[int, Axis], taps: Taps, dtype: torch.dtype) -> Scalar:
-    along = [taps(axis, index[dim]) for dim, axis in axes.items()]
+    """Along a row last: what an element makes of the rows beside each other its neighbours need, too."""
+    dims = [*reversed(axes)]
+    along = [taps(axes[dim], index[dim]) for dim in dims]
 
     def total(place: list[Expr], dims: Sequence[int], rest: Sequence[Sequence[Tap]]) -> Scalar:
         if not rest:
@@ -300,7 +315,7 @@ def _sum(value: TensorValue, index: Index, axes: dict[int, Axis], taps: Taps, dt
         assert result is not None
         return result
 
-    return total(list(index), list(axes), along)
+    return total(list(index), dims, along)
 
 
 def _plan(builder: Builder, self: TensorValue, axes: dict[int, Axis], count: int) -> Sequence[tuple[int, ...]]:

@@ -86,7 +86,7 @@ WAITED = 64
 """Programs that do not."""
 STEP = 32
 """Points of longer columns that are looked at together."""
-AHEAD, AHEAD_BYTES = 3, 1 << 15
+AHEAD, AHEAD_BYTES = range(3, 5), 30 << 10
 """How many steps of columns are on their way at once, and what they may take of the memory that a program's threads share."""
 TURNED = 64
 """Bytes of neighbouring rows that lie side by side where a kernel reads or writes something the other way around."""
@@ -240,8 +240,10 @@ def _tiled(
     x = min(least if few else 64, first)
     row = TILE if inner is None else next_power_of_two(inner)
     r = min(TILE // x, row)
-    if not few and r < row and nature.read and AHEAD * x * STEP * nature.read <= AHEAD_BYTES:
-        return Blocks(x, STEP, persistent=False, warps=4, wide=wide, tile=tile, stages=AHEAD)
+    if not few and r < row and nature.read:
+        ahead = min(AHEAD[-1], AHEAD_BYTES // (x * STEP * nature.read))
+        if ahead in AHEAD:
+            return Blocks(x, STEP, persistent=False, warps=4, wide=wide, tile=tile, stages=ahead)
     warps = _warps(x * r, 512 if x < FEW // 2 else 1024)
     return Blocks(x, r, persistent=inner is not None and inner <= r, warps=warps, wide=wide, tile=tile)
 

@@ -42,8 +42,8 @@ code_of(Joint *joint, int which, Code *code)
         Loaded loaded;
         if (!made)
             return -1;
-        if (!PyTuple_Check(made) || !PyArg_ParseTuple(made, "KIIO", &function, &loaded.code.threads, &loaded.code.shared,
-                                                      &loaded.loaded)) {
+        if (!PyTuple_Check(made) || !PyArg_ParseTuple(made, "KIIpO", &function, &loaded.code.threads, &loaded.code.shared,
+                                                      &loaded.code.early, &loaded.loaded)) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_TypeError, "what was compiled is a tuple");
             Py_DECREF(made);
@@ -250,7 +250,7 @@ make_joint(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"joint", make_joint, METH_VARARGS, "joint(name, kinds, places, words, device, grid, compile, allocate) -> callable"},
-    {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuGetErrorString)"},
+    {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuLaunchKernelEx, cuGetErrorString)"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "joint", .m_size = -1, .m_methods = methods};

@@ -82,4 +82,4 @@ class Compiler:
 def _filler(device: int) -> Loaded:
     """What writes its parameters to the device's memory."""
     module, function, *_ = driver.active.utils.load_binary("fill", FILL.read_bytes() + b"\0", 0, device)
-    return Loaded(function, FILL_THREADS, 0, module)
+    return Loaded(function, FILL_THREADS, 0, False, module)

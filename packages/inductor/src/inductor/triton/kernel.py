@@ -205,7 +205,10 @@ class KernelPrinter:
         parameters += [PROGRAM] if self.part else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         head = [f"# {origin}" for origin in kernel.origins]
-        return "\n".join([*head, "@triton.jit", f"def {kernel.name}({', '.join(parameters)}):", *self._lines, ""])
+        begin = [] if self.part else ["    library.begin()"]
+        return "\n".join(
+            [*head, "@triton.jit", f"def {kernel.name}({', '.join(parameters)}):", *begin, *self._lines, ""]
+        )
 
     # Lines and names
 
@@ -220,10 +223,15 @@ class KernelPrinter:
         return print_expr(expr, "triton")
 
     def _unflatten(self, flat: str, variables: tuple[Symbol, ...], sizes: tuple[Expr, ...]) -> None:
-        rest = flat
+        """The digits of a number. Where the base is known they are taken of an unsigned one: that divides by powers of two in one
+        instruction, and the compiler knows that no digit is negative, and which of its bits are none of the program's."""
+        rest, back = flat, ""
+        if len(variables) > 1 and all(size.is_Integer for size in sizes[1:]):
+            rest, back = f"{flat}_bits", f".to({self._int})"
+            self._line(f"{rest} = {flat}.to({self._int.replace('int', 'uint')})")
         for k in range(len(variables) - 1, -1, -1):
             size = self._index(sizes[k])
-            self._line(f"{variables[k]} = {rest}" if k == 0 else f"{variables[k]} = {rest} % ({size})")
+            self._line(f"{variables[k]} = {rest}{back}" if k == 0 else f"{variables[k]} = ({rest} % ({size})){back}")
             rest = f"({rest} // ({size}))"
 
     def _outer_variables(self) -> None:

@@ -58,8 +58,8 @@ compiled(Kernel *kernel, const char *given, Py_ssize_t bytes, int narrow, long l
         Py_DECREF(made);
         return PyErr_SetString(PyExc_TypeError, "what was compiled is a tuple"), NULL;
     }
-    if (!PyArg_ParseTuple(made, "y#pKIIO", &assumes, &length, &variant.narrow, &function, &variant.code.threads,
-                          &variant.code.shared, &variant.loaded)) {
+    if (!PyArg_ParseTuple(made, "y#pKIIpO", &assumes, &length, &variant.narrow, &function, &variant.code.threads,
+                          &variant.code.shared, &variant.code.early, &variant.loaded)) {
         Py_DECREF(made);
         return NULL;
     }
@@ -252,7 +252,7 @@ make_kernel(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"kernel", make_kernel, METH_VARARGS, "kernel(name, kinds, device, plan, check, compile, whole=False) -> callable"},
-    {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuGetErrorString)"},
+    {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuLaunchKernelEx, cuGetErrorString)"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "launcher", .m_size = -1, .m_methods = methods};

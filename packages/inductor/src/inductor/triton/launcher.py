@@ -123,7 +123,7 @@ class Variants:
         integers fitted 32 bits then."""
         self._check = check
 
-    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, Any]:
+    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, bool, Any]:
         """A variant for a call that none fits: what it assumes, its function, threads, bytes of shared memory, owner.
 
         Args:
@@ -146,7 +146,7 @@ class Variants:
         keep, self._keep = self._keep, None
         if keep is not None:
             keep(form, assumes, all_narrow, loaded.key)
-        return assumes, all_narrow, loaded.function, loaded.threads, loaded.shared, loaded.owner
+        return assumes, all_narrow, loaded.function, loaded.threads, loaded.shared, loaded.early, loaded.owner
 
 
 def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = True) -> None:

@@ -5,12 +5,32 @@ typedef int (*LaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, un
                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **params, void **extra);
 typedef int (*ErrorText)(int status, const char **text);
 
+/* CUlaunchAttribute and CUlaunchConfig, as far as they are used here. */
+typedef struct {
+    int id;
+    char pad[8 - sizeof(int)];
+    union {
+        char pad[64];
+        int allowed;
+    } value;
+} Attribute;
+typedef struct {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared;
+    void *stream;
+    Attribute *attributes;
+    unsigned count;
+} Configuration;
+typedef int (*LaunchKernelEx)(const Configuration *configuration, void *function, void **params, void **extra);
+#define EARLY 6 /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: the launch is set up while the one before it ends */
+
 typedef struct {
     void *function;
     unsigned threads, shared;
+    int early; /* it waits for the launches before it by itself */
 } Code;
 
 static LaunchKernel launch_kernel;
+static LaunchKernelEx launch_kernel_ex;
 static ErrorText error_text;
 static PyObject *stream_of, *enter_device;
 #define NO_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT: of a thread that has made no call of CUDA's runtime */
@@ -32,7 +52,13 @@ launch_here(const Code *code, unsigned programs, void *stream, void **params)
     int status;
     /* A full queue waits for the device, which may wait for a callback in Python. */
     Py_BEGIN_ALLOW_THREADS
-    status = launch_kernel(code->function, programs, 1, 1, code->threads, 1, 1, code->shared, stream, params, NULL);
+    if (code->early) {
+        Attribute early = {.id = EARLY, .value.allowed = 1};
+        Configuration configuration = {programs, 1, 1, code->threads, 1, 1, code->shared, stream, &early, 1};
+        status = launch_kernel_ex(&configuration, code->function, params, NULL);
+    }
+    else
+        status = launch_kernel(code->function, programs, 1, 1, code->threads, 1, 1, code->shared, stream, params, NULL);
     Py_END_ALLOW_THREADS
     return status;
 }
@@ -59,19 +85,20 @@ launch(PyObject *name, PyObject *device, const Code *code, unsigned programs, vo
 }
 
 /* configure(address facts, current stream of a device index, what makes a device's context current, addresses of
- * cuLaunchKernel and cuGetErrorString) */
+ * cuLaunchKernel, cuLaunchKernelEx and cuGetErrorString) */
 static PyObject *
 configure(PyObject *module, PyObject *args)
 {
     PyObject *facts, *stream, *enter;
-    unsigned long long launcher, text;
-    if (!PyArg_ParseTuple(args, "O!OOKK", &PyTuple_Type, &facts, &stream, &enter, &launcher, &text))
+    unsigned long long launcher, early, text;
+    if (!PyArg_ParseTuple(args, "O!OOKKK", &PyTuple_Type, &facts, &stream, &enter, &launcher, &early, &text))
         return NULL;
     if (set_address_facts(facts) < 0)
         return NULL;
     Py_XSETREF(stream_of, Py_NewRef(stream));
     Py_XSETREF(enter_device, Py_NewRef(enter));
     launch_kernel = (LaunchKernel)(uintptr_t)launcher;
+    launch_kernel_ex = (LaunchKernelEx)(uintptr_t)early;
     error_text = (ErrorText)(uintptr_t)text;
     Py_RETURN_NONE;
 }

@@ -7,14 +7,16 @@ both. The device functions that need it live here too.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
+from triton.language import core
 from triton.language.extra import libdevice as device_library
-from triton.language.extra.cuda import num_threads
+from triton.language.extra.cuda import gdc_wait, num_threads
 
 from inductor.triton import prelude
 from inductor.triton.mode import INTERPRETED
@@ -95,6 +97,27 @@ def _num_threads() -> Any:
     return tl.constexpr(32)
 
 
+WAITING = 90
+"""The first compute capability, times ten, whose programs can wait for launches."""
+
+
+@core.builtin
+def begin(_semantic=None):  # type: ignore[no-untyped-def]
+    """What a kernel does first, before it touches any memory: wait for the launches before it in its stream. Where devices have an
+    instruction for that, a launch is set up while the last one ends (`Binary.early`), which saves between one and two microseconds.
+
+    It does not tell the next launch to come before its own programs have ended: programs that come then all find their places on the few
+    processors that are done first, and the others have nothing to do.
+    """
+    arch = re.fullmatch(r"sm(\d+)[af]?", str(getattr(_semantic.builder.options, "arch", "")))
+    if arch is not None and int(arch[1]) >= WAITING:
+        gdc_wait(_semantic=_semantic)
+
+
+def _begin() -> None:
+    """`begin` under the interpreter, which runs one kernel after the other."""
+
+
 @triton.jit
 def widened(x, dtype):  # type: ignore[no-untyped-def]
     """Numbers in a dtype that has all of them."""
@@ -120,6 +143,13 @@ def short_log(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def short_exp(x):  # type: ignore[no-untyped-def]
+    """Exponential by two instructions, for sums of many that are 1 at most: what these round of each goes up and down, and not into the
+    sum, nor do numbers that are too small for a leading bit."""
+    return libdevice.fast_expf(x)
+
+
+@triton.jit
 def short_cos(x):  # type: ignore[no-untyped-def]
     """Cosine by one instruction."""
     return libdevice.fast_cosf(x)
@@ -128,7 +158,8 @@ def short_cos(x):  # type: ignore[no-untyped-def]
 if INTERPRETED:
     dot, short_dot, widened = _dot, _dot, _widened
     num_threads = _num_threads
-    short_log, short_cos = libdevice.log, libdevice.cos
+    begin = _begin
+    short_log, short_exp, short_cos = libdevice.log, libdevice.exp, libdevice.cos
 
 
 @triton.jit
@@ -152,8 +183,7 @@ def add_exponentials(most, total, x):  # type: ignore[no-untyped-def]
     x = tl.reshape(x, [x.shape[0], x.shape[1] // most.shape[1], most.shape[1]])
     largest = prelude.maximum(tl.reduce(x, 1, prelude.maximum), most)
     base = tl.where(largest == float("-inf"), 0.0, largest)
-    # By two instructions: what these round of a number's exponential (all are 1 at most) goes up and down, and not into the sum of many.
-    return largest, total * libdevice.exp(most - base) + tl.sum(tl.exp(x - base[:, None, :]), 1)
+    return largest, total * libdevice.exp(most - base) + tl.sum(short_exp(x - base[:, None, :]), 1)
 
 
 @triton.jit

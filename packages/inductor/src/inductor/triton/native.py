@@ -69,7 +69,8 @@ def _load_native(source: Path, name: str) -> Any:
     module = compile_module_from_src(native_text(source), name)
     cuda = cuda_driver()
     addresses = [
-        ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
+        ctypes.cast(function, ctypes.c_void_p).value
+        for function in (cuda.cuLaunchKernel, cuda.cuLaunchKernelEx, cuda.cuGetErrorString)
     ]
     module.configure(address_facts(), driver.active.get_current_stream, enter_device, *addresses)
     return module
@@ -116,6 +117,8 @@ class Loaded(NamedTuple):
     threads: int
     shared: int
     """Bytes of shared memory."""
+    early: bool
+    """See `Binary`."""
     owner: Any
     """What keeps it."""
     key: str | None = None
@@ -164,7 +167,7 @@ def on_device(binary: Binary, device: int) -> Loaded:
         raise RuntimeError(
             f"kernel {binary.name} needs {binary.threads} threads a program; with its registers {threads} can run"
         )
-    return Loaded(function, binary.threads, binary.shared, module, binary.key)
+    return Loaded(function, binary.threads, binary.shared, binary.early, module, binary.key)
 
 
 @functools.cache
