@@ -411,3 +411,21 @@ def test_a_promise_that_turns_on_no_number_in_data_is_a_guard(backend: str) -> N
             parts(x, y)
         with pytest.raises(RuntimeError, match="sum exactly"):
             compiled(x, y)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_gradient_is_laid_out_as_a_result_whose_length_nobody_can_guess(backend: str) -> None:
+    def between(x: torch.Tensor, i: torch.Tensor) -> Any:
+        y = x[:, None] * x[torch.arange(i.min(), i.max())]
+        return y.transpose(0, 1), y.permute(2, 0, 1), y.permute(1, 2, 0) * 2
+
+    compiled = meta.compile(between, backend=backend, fullgraph=True)
+    for rows, i, _ in INPUTS:
+        gradients = []
+        for function in (between, compiled):
+            x = rows.clone().requires_grad_()
+            results = function(x, i)
+            weights = [torch.arange(float(r.numel())).view(r.shape) for r in results]
+            sum((r * weight).sum() for r, weight in zip(results, weights, strict=True)).backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients)

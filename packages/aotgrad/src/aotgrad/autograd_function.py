@@ -18,7 +18,7 @@ from aotgrad.partition import Partition, Saved
 from aotgrad.signature import Signature
 from aotgrad.source import Source, built, tuple_of
 from aotgrad.switched_off import without_autocast
-from symshapes import dataclass, hint_of
+from symshapes import dataclass, memory_order
 
 Boxed = Callable[[list[Any]], Sequence[Any] | None]
 
@@ -141,7 +141,7 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         source.names["in_order"] = _in_order
         with source.block("else:"):
             for position, (_, value) in enumerate(tangents):
-                source.line(f"t{position} = in_order(t{position}, {_order(value)})")
+                source.line(f"t{position} = in_order(t{position}, {memory_order(value)})")
         _run_backward(source, way, len(tangents))
         places = range(len(signature.grad_inputs) + len(whole.cuts))
         gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
@@ -173,7 +173,7 @@ def _fill_in(source: Source, position: int, value: torch.Tensor) -> None:
 def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
     """Give a tangent the strides that the backward was compiled for.
 
-    Where sizes are symbolic it is dense, with its dimensions ordered as their hints say.
+    Where sizes are symbolic it is dense.
     """
     source.names |= {"empty_strided": torch.empty_strided, "as_strided": torch.as_strided}
     name, size, stride = f"t{position}", f"size{position}", f"stride{position}"
@@ -187,7 +187,7 @@ def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
     else:
         source.line(f"{size} = {name}.shape")
         steps, step = [""] * value.dim(), "1"
-        for dim in reversed(_order(value)):
+        for dim in reversed(memory_order(value)):
             steps[dim] = step
             step = f"{step} * max({size}[{dim}], 1)".removeprefix("1 * ")
         wanted, shape = f"wanted{position}", size
@@ -290,12 +290,7 @@ def _static(value: torch.Tensor) -> bool:
     return all(type(number) is int for number in (*value.shape, *value.stride()))
 
 
-def _order(value: torch.Tensor) -> tuple[int, ...]:
-    """Dimensions from outermost to innermost by the strides of a fake, or their hints."""
-    return tuple(sorted(range(value.dim()), key=lambda dim: (-hint_of(value.stride(dim)), -hint_of(value.shape[dim]))))
-
-
-def _in_order(tangent: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+def _in_order(tangent: torch.Tensor, order: list[int]) -> torch.Tensor:
     """A tangent without memory of its own, dense in the given order to those who ask: writes would not do."""
     return tangent.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
 

@@ -56,3 +56,12 @@ def test_symbols_are_compared_without_guards():
     assert [same_sizes(a, b) for a, b in itertools.combinations(fakes, 2)] == [False] * 3
     assert same_sizes(x, transposed.permute(1, 0)) and same_layout(x, transposed.permute(1, 0))
     assert len(env.guards) == before
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
+def test_a_length_that_is_guessed_to_be_0_leaves_the_order(order):
+    env = ShapeEnv()
+    one, other = env.create_unbacked_int(), env.create_unbacked_int()
+    with FakeMode(env):
+        t = torch.empty(2, torch.sym_max(one - other, 0), 3).permute(order)
+    assert is_dense(t) and memory_order(t) == list(inverse_permutation(list(order)))

@@ -89,16 +89,22 @@ def is_block(size: Sequence[Any], stride: Sequence[Any], dims: Iterable[int], *e
 
     Each next dimension around those found is sought by the first of `equals`, then by the second, and so on.
     """
-    left = list(dims)
+    return _nesting(size, stride, dims, *equals) is not None
+
+
+def _nesting(size: Sequence[Any], stride: Sequence[Any], dims: Iterable[int], *equals: Compare) -> list[int] | None:
+    """These dimensions from innermost to outermost, if they fill a block of memory."""
+    left, nested = list(dims), list[int]()
     step: Any = 1
     while left:
         found = (dim for equal in equals for dim in left if equal(stride[dim], step))
         match = next(found, None)
         if match is None:
-            return False
+            return None
         left.remove(match)
+        nested.append(match)
         step = step * size[match]
-    return True
+    return nested
 
 
 def grows_outward(
@@ -133,14 +139,24 @@ def channels_innermost(rank: int) -> tuple[int, ...]:
 
 def is_dense(t: torch.Tensor) -> bool:
     """Whether the elements fill one block of memory without gaps or overlap; never guards (unsure is False)."""
-    size = t.shape
-    return is_block(size, t.stride(), [dim for dim in range(t.dim()) if not same_size(size[dim], 1)], same_size)
+    return is_block(t.shape, t.stride(), _long(t), same_size)
 
 
 def memory_order(like: torch.Tensor) -> list[int]:
-    """Dimensions from outermost to innermost in memory."""
-    strides = [hint_of(stride) for stride in like.stride()]
-    return sorted(range(like.dim()), key=lambda dim: -strides[dim])
+    """Dimensions from outermost to innermost in memory: of a dense tensor as its strides are written, whatever their numbers are,
+    of another by those numbers, or guesses at them."""
+    size, stride = like.shape, like.stride()
+    strides = [hint_of(step) for step in stride]
+    order = sorted(range(like.dim()), key=lambda dim: -strides[dim])
+    if is_nested(size, stride, reversed(order), same_size):
+        return order
+    # The guess at a length that only the run can tell may be 0, and every stride around it.
+    nested = _nesting(size, stride, _long(like), same_size)
+    return order if nested is None else [*(dim for dim in range(like.dim()) if dim not in nested), *reversed(nested)]
+
+
+def _long(t: torch.Tensor) -> list[int]:
+    return [dim for dim in range(t.dim()) if not same_size(t.shape[dim], 1)]
 
 
 def inverse_permutation(order: list[int]) -> list[int]:
