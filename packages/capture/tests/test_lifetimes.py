@@ -24,6 +24,11 @@ def program(fn: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
     return fn
 
 
+def line() -> int:
+    """Where the program is that lets go of what calls this."""
+    return sys._getframe(2).f_lineno
+
+
 class Plain:
     held: Any
 
@@ -43,7 +48,7 @@ class Last:
         self.name = name
 
     def __del__(self) -> None:
-        LOG.append(self.name)
+        LOG.append((self.name, line()))
 
 
 HOLDER = Plain()
@@ -288,7 +293,7 @@ def closing() -> Iterator[int]:
         yield 1
         yield 2
     finally:
-        LOG.append("closed")
+        LOG.append(("closed", line()))
 
 
 @program
@@ -393,6 +398,17 @@ def a_loop_that_is_left(x: torch.Tensor) -> Any:
         break
     LOG.append("b")
     tell("c")
+    return x
+
+
+@program
+def a_loop_that_a_tensor_leaves(x: torch.Tensor) -> Any:
+    for k in made(closing):
+        if x.sum() > 2:
+            break
+        x = x + k
+        tell("a")
+    LOG.append("b")
     return x
 
 

@@ -86,7 +86,9 @@ def _broken(
         stack, bound = _after(frame, plain, jump)
         if not jump and plain[target].opname == "POP_TOP" and stack[-1]:
             # Gone before what comes next, and not held by a frame that goes on.
-            return [*build.pop(), *_continued(frame, target + 1, stack[:-1], bound, broken)]
+            gone = build.pop()
+            gone[0].positions = plain[target].positions
+            return [*gone, *_continued(frame, target + 1, stack[:-1], bound, broken)]
         return _continued(frame, target, stack, bound, broken)
 
     if broken.opname not in _NO_FALL_THROUGH_STUB:

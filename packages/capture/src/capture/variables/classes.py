@@ -12,7 +12,7 @@ import torch
 
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Const, Source
+from capture.sources import Attr, Const, Item, Source
 from capture.trace_rules import is_uninstalled, module_of
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
@@ -60,11 +60,13 @@ class Class(Known):
     def special(self, m: Interpreter, name: str) -> Variable | None:
         """A method that an operator looks for on the metaclass, bound; None if there is none written in Python.
 
-        Those of enumerations are understood as a whole.
+        Those of enumerations that the frame makes are understood as a whole: their tables are no one else's.
         """
         m.guards.note_type(self.value)
         raw, owner = class_lookup(m, type(self.value), name)
-        if not isinstance(raw, types.FunctionType | classmethod | staticmethod) or owner is enum.EnumMeta:
+        if not isinstance(raw, types.FunctionType | classmethod | staticmethod):
+            return None
+        if owner is enum.EnumMeta and self.made_here:
             return None
         return descriptor_get(m, raw, owner, self, type(self.value), name)
 
@@ -88,22 +90,22 @@ class Class(Known):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         cls = self.value
         if type(cls) is type:
-            return self.generic_attribute(m, name, falls_back=True)
+            return self.generic_attribute(m, name)
         reads_itself, owner = class_lookup(m, type(cls), "__getattribute__")
-        if isinstance(reads_itself, types.FunctionType):
+        try:
+            if not isinstance(reads_itself, types.FunctionType):
+                return self.generic_attribute(m, name)
             m.guards.note_type(cls)
             reading = descriptor_get(m, reads_itself, owner, self, type(cls), "__getattribute__")
-            try:
-                return m.calls.call(reading, [Constant(name)], {})
-            except SymbolicRaise as raised:
-                fallback = self.special(m, "__getattr__")
-                if fallback is None or not issubclass(raised.exception.python_type(), AttributeError):
-                    raise
-            return m.calls.call(fallback, [Constant(name)], {})
-        return self.generic_attribute(m, name, falls_back=True)
+            return m.calls.call(reading, [Constant(name)], {})
+        except SymbolicRaise as raised:
+            fallback = self.special(m, "__getattr__")
+            if fallback is None or not issubclass(raised.exception.python_type(), AttributeError):
+                raise
+        return m.calls.call(fallback, [Constant(name)], {})
 
-    def generic_attribute(self, m: Interpreter, name: str, *, falls_back: bool = False) -> Variable:
-        """``type.__getattribute__``; then the metaclass's ``__getattr__``, if that is asked."""
+    def generic_attribute(self, m: Interpreter, name: str) -> Variable:
+        """``type.__getattribute__``."""
         cls = self.value
         if name == "__class__":
             return m.builder.known(type(cls))
@@ -115,7 +117,7 @@ class Class(Known):
                 if self.made_here or m.classes.may_change(cls)
                 else m.builder.from_python(value)
             )
-        if issubclass(cls, enum.Enum):
+        if issubclass(cls, enum.Enum) and self.made_here:
             found = m.builder.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
                 return m.builder.known(found)
@@ -131,6 +133,8 @@ class Class(Known):
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
         raw, owner = class_lookup(m, cls, name)
         if raw is not MISSING:
+            if issubclass(type(raw), enum.Enum) and class_lookup(m, type(raw), "__get__")[0] is MISSING:
+                return m.builder.known(raw)
             if name == "__new__" and isinstance(raw, staticmethod):
                 raw = raw.__func__
                 return m.builder.class_attribute(raw)
@@ -146,9 +150,6 @@ class Class(Known):
             return m.effects.created(BoundBuiltin(self, name))
         if meta_raw is not MISSING:
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
-        fallback = self.special(m, "__getattr__") if falls_back else None
-        if fallback is not None:
-            return m.calls.call(fallback, [Constant(name)], {})
         m.errors.throw(AttributeError, f"type object {shown_type(cls)!r} has no attribute {name!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -252,21 +253,36 @@ def _member(m: Interpreter, cls: type[enum.Enum], args: Args, kwargs: Kwargs) ->
     if not cls._member_map_:
         raise Unsupported(f"a class that {cls.__name__} makes")
     check_as_found(m, cls._member_map_, cls._value2member_map_)
+    if not args and not kwargs:
+        m.builder.fold(cls, [])  # raises
     given = args[0].realize(m) if len(args) == 1 and not kwargs else None
     if isinstance(given, Known) and type(given.value) is cls:
         return given
-    if not _is_value(m, cls, args) and is_of_program(getattr(cls._missing_, "__func__", None)):
-        raise Unsupported(f"a value that {cls.__name__} does not have, of which the program says what it is")
+    if class_lookup(m, cls, "__new__")[0] is not enum.Enum.__new__:
+        raise Unsupported(f"a call of {cls.__name__}, of which the program says what it gives")
+    real = [m.builder.to_python(a) for a in args]
     named = {name: m.builder.to_python(value) for name, value in kwargs.items()}
-    return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args], named))
-
-
-def _is_value(m: Interpreter, cls: type[enum.Enum], args: Args) -> bool:
-    """Whether a call's only argument is a member's value."""
+    value, *more = (*real, *named.values())
+    value = (value, *more) if more else value
+    if not _has_value(cls, value) and is_of_program(getattr(cls._missing_, "__func__", None)):
+        raise Unsupported(f"a value that {cls.__name__} does not have, of which the program says what it is")
     try:
-        return len(args) == 1 and m.builder.to_python(args[0]) in cls._value2member_map_
-    except TypeError:  # it has no hash
-        return False
+        return m.builder.known(m.builder.fold(cls, real, named))
+    finally:
+        values, owner = class_lookup(m, cls, "_value2member_map_")
+        place = Item(Attr(Const(owner, owner.__qualname__), "__dict__"), "_value2member_map_")
+        if value in values:
+            m.guards.add(Item(place, value), GuardKind.ID, values[value])
+        else:
+            m.guards.add(place, GuardKind.NO_KEY, value)
+
+
+def _has_value(cls: type[enum.Enum], value: object) -> bool:
+    """Whether a member has a value."""
+    try:
+        return value in cls._value2member_map_
+    except TypeError:
+        raise Unsupported(f"a value of {cls.__name__} that has no hash") from None
 
 
 def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:

@@ -16,12 +16,13 @@ import torch
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.labels import label_of, place_of, written
-from capture.sources import Source
+from capture.sources import Const, Source
 from symshapes import NUMBER_DTYPES
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, builds_where
 from .handlers import handles
+from .lookups import own_entry
 from .reconstruction import Emitter
 
 #: Immutable types whose values are guarded by equality and computed with for real.
@@ -193,10 +194,6 @@ def _written_type(cls: type) -> Any:
     raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")
 
 
-#: Classes with arguments; a call makes an instance of the class, and tells it what it was made by.
-_ALIASES = (types.GenericAlias, type(typing.List[int]))  # noqa: UP006
-
-
 class Known(Real):
     """A real object whose identity is guarded or fixed: classes, modules, builtin functions, enum members."""
 
@@ -215,8 +212,6 @@ class Known(Real):
         return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        if type(self.value) in _ALIASES and name in ("__origin__", "__args__", "__parameters__"):
-            return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
     def builtin(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -237,13 +232,7 @@ class Known(Real):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if isinstance(self.value, typing.NewType) and len(args) == 1 and not kwargs:
             return args[0]
-        origin = typing.get_origin(self.value) if type(self.value) in _ALIASES else None
-        if not isinstance(origin, type):
-            return super().call(m, args, kwargs)
-        made = m.calls.call(m.builder.known(origin), args, kwargs).realize(m)
-        if made.python_type() is origin and hasattr(origin, "__orig_bases__"):
-            made.set_attribute(m, "__orig_class__", self)
-        return made
+        return super().call(m, args, kwargs)
 
     def made_of(self) -> Iterable[Variable]:
         return ()
@@ -266,8 +255,16 @@ class Known(Real):
 class Alias(Known):
     """A class with parameters, `list[int]`: a call makes an object of the class, which is told by what it was made."""
 
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name not in ("__origin__", "__args__", "__parameters__"):
+            return super().attribute(m, name)
+        found = None
+        if hasattr(self.value, "__dict__"):  # of those in `typing`, which are written in Python
+            found = own_entry(m, self.value, self.source or Const(self.value, label_of(self.value)), name)
+        return found or m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
+
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        origin = getattr(self.value, "__origin__", None)
+        origin = looked_up(m, self.attribute(m, "__origin__"))
         if not isinstance(origin, type) or not getattr(self.value, "_inst", True):
             raise Unsupported(f"call of {self!r}")
         made = m.calls.call(m.builder.known(origin), args, kwargs).realize(m)

@@ -16,11 +16,11 @@ from .building import builds, builds_where
 from .constants import BoundBuiltin, Constant, Known
 from .lookups import (
     MISSING,
-    check_as_found,
     check_own_class,
     class_lookup,
     is_data_descriptor,
     is_of_program,
+    own_entry,
     shown_type,
     tells_in_its_own_way,
 )
@@ -53,29 +53,26 @@ class EnumMember(Known):
             raise Unsupported("an attribute of a member whose class reads them in its own way")
         if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
             name = f"_{name}_"
-        own = vars(self.value)
-        if name in own:
-            check_as_found(m, own)
-        if name in ("_value_", "_name_") and name in own:
-            return m.builder.wrap(own[name], Attr(self._place(), name, via_dict=True))
         if name == "__class__":
             check_own_class(m, type(self.value))
             return m.builder.known(type(self.value))
+        if name == "__dict__":  # which programs may change
+            return m.builder.wrap(vars(self.value), Attr(self._place(), name))
         raw, owner = class_lookup(m, type(self.value), name)
+        if not is_data_descriptor(m, raw):
+            own = own_entry(m, self.value, self._place(), name)
+            if own is not None:
+                return own
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, type(self.value), name)
         if isinstance(raw, types.DynamicClassAttribute) and is_of_program(raw.fget):
             m.guards.add(Attr(Const(raw, name), "fget", via_dict=True), GuardKind.ID, raw.fget)
             return m.calls.call(m.builder.class_attribute(raw.fget), [self], {})
-        if raw is MISSING and name not in vars(self.value):
+        if raw is MISSING:
             fallback = self.special(m, "__getattr__")
             if fallback is not None:
                 return m.calls.call(fallback, [Constant(name)], {})
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
-        if name == "__dict__":  # which programs may change
-            return m.builder.wrap(own, Attr(self._place(), name))
-        if name in own and not is_data_descriptor(m, raw):
-            return m.builder.wrap(own[name], Attr(self._place(), name, via_dict=True))
         found = m.builder.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:
             return BoundBuiltin(self, name)
@@ -85,21 +82,25 @@ class EnumMember(Known):
         return self.source or Const(self.value, enum.Enum.__str__(self.value))
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        raw, _ = class_lookup(m, type(self.value), name)
+        cls = type(self.value)
+        raw, owner = class_lookup(m, cls, name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return m.calls.call(self.attribute(m, name), args, kwargs)
+            return m.calls.call(descriptor_get(m, raw, owner, self, cls, name), args, kwargs)
+        if raw is MISSING:
+            return super().method(m, name, args, kwargs)
         try:
             real = [m.builder.to_python(a) for a in args]
+            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"enum method {name}") from None
-        return m.builder.from_python(m.builder.fold(getattr(self.value, name), real, {}))
+        return m.builder.from_python(m.builder.fold(raw.__get__(self.value, cls), real, named))
 
     def special(self, m: Interpreter, name: str) -> Variable | None:
         """A special method where the program defines it, bound; ``enum``'s own read nothing but what the member is made of."""
-        raw, _ = class_lookup(m, type(self.value), name)
+        raw, owner = class_lookup(m, type(self.value), name)
         if not is_of_program(raw):
             return None
-        return self.attribute(m, name)
+        return descriptor_get(m, raw, owner, self, type(self.value), name)
 
     def truth(self, m: Interpreter) -> bool:
         told = truth_by_methods(m, self)

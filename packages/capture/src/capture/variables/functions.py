@@ -20,7 +20,7 @@ from .binding import raise_wrong_arguments
 from .building import builds, known_part, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .lookups import check_as_found
+from .lookups import check_as_found, own_entry
 from .placeholders import Lazy
 from .reconstruction import Emitter
 
@@ -227,10 +227,9 @@ class Function(Variable):
         if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
             value = m.builder.fold(getattr, [real, name])
             return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
-        check_as_found(m, real.__dict__)
-        if name in real.__dict__:
-            return m.builder.wrap(real.__dict__[name], Attr(base, name, via_dict=True))
-        m.guards.add(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
+        found = own_entry(m, real, base, name)
+        if found is not None:
+            return found
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:

@@ -10,7 +10,9 @@ from typing import Any
 
 from capture._native import address
 from capture.errors import Unsupported
+from capture.guards import GuardKind
 from capture.labels import HEAP_TYPE, place_of
+from capture.sources import Attr, Source
 from capture.trace_rules import is_infrastructure
 
 from .base import Interpreter, Variable
@@ -28,8 +30,8 @@ MISSING = Missing()
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
 _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
-#: Types of most of what stands in classes, that cannot change and have neither `__set__` nor `__delete__`.
-_NO_DATA_DESCRIPTORS = frozenset({types.FunctionType, classmethod, staticmethod, type(None), bool, int, str})
+#: Types of most of what stands in classes, that cannot change and have neither `__set__` nor `__delete__`; nor has what is missing.
+_NO_DATA_DESCRIPTORS = frozenset({types.FunctionType, classmethod, staticmethod, type(None), bool, int, str, Missing})
 
 
 def is_of_program(method: Any) -> bool:
@@ -62,6 +64,16 @@ def check_as_found(m: Interpreter, *reals: Any) -> None:
     for real in reals:
         if is_changed(m, real):
             raise Unsupported(f"what asks a {type(real).__name__} that the program has changed")
+
+
+def own_entry(m: Interpreter, real: Any, place: Source, name: str) -> Variable | None:
+    """What an object that is known has under a name in its own dictionary; None if there is nothing. Leaves a guard."""
+    own = vars(real)
+    check_as_found(m, own)
+    if name in own:
+        return m.builder.wrap(own[name], Attr(place, name, via_dict=True))
+    m.guards.add(Attr(place, "__dict__"), GuardKind.NO_KEY, name)
+    return None
 
 
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:

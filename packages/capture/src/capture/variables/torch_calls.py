@@ -11,15 +11,15 @@ import torch
 from capture._torch import OpOverload, OpOverloadPacket, nested_from_list
 from capture.errors import Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Source
+from capture.sources import Attr, Const, Source
 from capture.trace_rules import is_recorded_builtin
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds, known_part
+from .building import builds
 from .classes import allocate
 from .constants import BoundBuiltin, Known, looked_up
 from .handlers import Fold, checked_arguments, handler_of, label, refuses
-from .lookups import class_lookup, is_among, shown_type
+from .lookups import class_lookup, is_among, is_data_descriptor, own_entry, shown_type
 from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
 from .objects import Object
@@ -90,14 +90,13 @@ class BuiltinFunction(Known):
         return allocate(m, cls, owner, args[1:], kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
+        found = self._own_attribute(m, name) if hasattr(self.value, "__dict__") else None
+        if found is not None:
+            return found
         if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
-        if isinstance(self.value, functools._lru_cache_wrapper) and name == "__wrapped__":
-            return m.builder.wrap(self.value.__wrapped__, known_part(self.value, name))
-        if isinstance(self.value, OpOverloadPacket):
-            return m.builder.known(m.builder.fold(getattr, [self.value, name]))
         if name == "__self__":
             return m.builder.known(self.value.__self__)
         if name == "__call__":
@@ -105,6 +104,15 @@ class BuiltinFunction(Known):
         if not hasattr(self.value, name):
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         return super().attribute(m, name)
+
+    def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:
+        """What programs, and wrappers of functions, put into the dictionary of one that has its own."""
+        cls = type(self.value)
+        if is_data_descriptor(m, class_lookup(m, cls, name)[0]):
+            return None
+        if isinstance(self.value, OpOverloadPacket):
+            hasattr(self.value, name)  # it puts an overload there as it is first asked for
+        return own_entry(m, self.value, self.source or Const(self.value, label(self.value)), name)
 
 
 def _maker(m: Interpreter, cls: type) -> Any:

@@ -380,4 +380,75 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "box.v = types.MappingProxyType({'a': 1})", "call(f, torch.ones(3))"),
     ),
+    "name that a member of an enumeration is given": (
+        """
+color = Color.RED
+def f(x):
+    return x * getattr(color, 'v', 7)
+""",
+        ("call(f, torch.ones(3))", "color.v = 2", "call(f, torch.ones(3))", "del color.v", "call(f, torch.ones(3))"),
+    ),
+    "method that a member of an enumeration hides, where no operator looks": (
+        """
+class Own(enum.Enum):
+    A = 1
+    def say(self):
+        return 2
+    def __call__(self, x):
+        return x * 3
+    def __len__(self):
+        return 2
+class Number(enum.IntEnum):
+    A = 300
+own, number = Own.A, Number.A
+def f(x):
+    return own(x) + own.say() + len(own), number.bit_length(), number.to_bytes(length=4, byteorder='big')
+""",
+        (
+            "call(f, torch.ones(3))",
+            "own.say = lambda: 5",
+            "call(f, torch.ones(3))",
+            "own.__call__ = own.__len__ = number.bit_length = lambda *args: 9",
+            "call(f, torch.ones(3))",
+            "del own.say, number.bit_length",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "function that remembers gets attributes, and other names": (
+        """
+@functools.lru_cache(None)
+def cached(n):
+    return n + 1
+def f(x):
+    return x * getattr(cached, 'v', 3), cached.__name__, cached.__doc__, cached.__module__, cached.__wrapped__
+""",
+        (
+            "call(f, torch.ones(3))",
+            "cached.v = 5",
+            "call(f, torch.ones(3))",
+            "del cached.v",
+            "cached.__name__, cached.__doc__ = 'other', 'words'",
+            "call(f, torch.ones(3))",
+            "cached.__module__, cached.__wrapped__ = 'elsewhere', double",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "operator that gets an attribute": (
+        """
+relu, add = torch.ops.aten.relu, torch.ops.aten.add
+def f(x):
+    return add.Tensor(relu.default(x), x), hasattr(add, 'v'), getattr(relu.default, 'v', 3), add.Tensor.__name__
+""",
+        (
+            "call(f, torch.ones(3))",
+            "relu.default.v = 4",
+            "call(f, torch.ones(3))",
+            "del relu.default.v",
+            "call(f, torch.ones(3))",
+            "add.v, kept, add.Tensor = 4, add.Tensor, torch.mul",
+            "call(f, torch.ones(3))",
+            "add.Tensor = kept; del add.v",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

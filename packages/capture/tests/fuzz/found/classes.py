@@ -116,4 +116,70 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "color.__dict__ = {'v': 3}", "call(f, torch.ones(3))"),
     ),
+    "what an enumeration has beside its members": (
+        """
+Color.DEFAULT = Color.RED
+def f(x):
+    return x * getattr(Color, 'DEFAULT', Color.GREEN).value, Color.RED, getattr(Color, 'LAST', 7)
+""",
+        (
+            "call(f, torch.ones(3))",
+            "Color.DEFAULT = Color.GREEN",
+            "call(f, torch.ones(3))",
+            "del Color.DEFAULT",
+            "call(f, torch.ones(3))",
+            "Color.LAST = 5",
+            "call(f, torch.ones(3))",
+            "type.__setattr__(Color, 'RED', Color.GREEN)",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "enumeration that gets more members": (
+        """
+class Given(enum.Enum):
+    A = 1
+    B = 2
+def f(x):
+    out = [list(Given), len(Given), list(reversed(Given)), Given['B'], Given(1), Given.A in Given, dict(Given.__members__), bool(Given)]
+    for look in lambda: Given['C'], lambda: Given(9), lambda: Given(value=9), lambda: Given.C, lambda: Given.value:
+        try:
+            out.append(look())
+        except (AttributeError, KeyError, ValueError) as error:
+            out.append((type(error).__name__, str(error)))
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "call(f, torch.ones(3))",
+            "Given._member_names_.append('C'); Given._member_map_['C'] = Given.A",
+            "call(f, torch.ones(3))",
+            "Given._value2member_map_[9] = Given.B",
+            "call(f, torch.ones(3))",
+            "Given._value2member_map_[1] = Given.B",
+            "call(f, torch.ones(3))",
+            "type.__setattr__(Given, 'C', Given.B)",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "arguments of an alias of a class": (
+        """
+from typing import Generic, TypeVar
+T = TypeVar('T')
+class Held(Generic[T]):
+    pass
+class Inner(Held):
+    pass
+alias = Held[int]
+def f(x):
+    made = alias()
+    return x + len(alias.__args__), alias.__origin__, type(made), made.__orig_class__ is alias
+""",
+        (
+            "call(f, torch.ones(3))",
+            "alias.__args__ = (int, float)",
+            "call(f, torch.ones(3))",
+            "alias.__origin__ = Inner",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }
