@@ -138,12 +138,20 @@ class Emitter:
     def emit(self, *parts: Iterable[Instruction]) -> None:
         """Add instructions."""
         for part in parts:
-            if not self.m.classes.made:
+            if not self.m.classes.made and not self.m.guards.arguments:
                 self.out.extend(part)
                 continue
             for instruction in part:
-                if instruction.opname != "LOAD_CONST" or not self._load_made(instruction.argval):
+                if instruction.opname != "LOAD_CONST" or not self._load_of_call(instruction.argval):
                     self.out.append(instruction)
+
+    def _load_of_call(self, value: Any) -> bool:
+        """Push an object of this call, which the code would keep alive as a constant of its own."""
+        argument = self.m.guards.arguments.get(address(value))
+        if argument is None:
+            return bool(self.m.classes.made) and self._load_made(value)
+        self.load_source(argument)
+        return True
 
     def _load_made(self, value: Any) -> bool:
         """Push what a prototype, or a part of one, stands for, if a value is that."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from symshapes import ControlFlow, dataclass
 from .custom_gradients import grad_without_hooks
 from .evaluator.machine import Machine
 from .graph import CapturedGraph
-from .guards import Guard, GuardKind
 from .sources import Source, is_module_owned
 
 
@@ -96,19 +94,13 @@ def owners(m: Machine, tensors: Iterable[torch.Tensor]) -> list[weakref.ref[torc
 
 
 def release_with(
-    owners: Iterable[weakref.ref[torch.nn.Module]], graph: CapturedGraph, drop: Callable[[], Iterable[list[Guard]]]
+    owners: Iterable[weakref.ref[torch.nn.Module]], graph: CapturedGraph, drop: Callable[[], object]
 ) -> None:
-    """Once one of the owners dies, call `drop`, and let go of the tensors that the graph holds, as do the guards that `drop` gives:
-    no call can ask for them again."""
+    """Once one of the owners dies, call `drop`, and let go of the tensors that the graph holds: no call can ask for them again."""
     kept = weakref.ref(graph.module)
-    frozen = {guard for guard in map(_constant, graph.guards) if guard is not None}
 
     def gone(_: object) -> None:
-        for guards in drop():
-            guards[:] = [
-                replace(guard, expected=_told(guard.expected)) if _constant(guard) in frozen else guard
-                for guard in guards
-            ]
+        drop()
         module = kept()
         stores: list[dict[str, Any]] = []
         if module is not None:
@@ -120,12 +112,6 @@ def release_with(
 
     modules = [owner() for owner in owners]
     graph.module.meta["owners"] = [weakref.ref(module, gone) for module in modules if module is not None]
-
-
-def _constant(guard: Guard) -> int | None:
-    """The tensor that an input has to be, by `id`."""
-    wanted = guard.expected
-    return id(wanted) if guard.kind is GuardKind.ID and isinstance(wanted, torch.Tensor) else None
 
 
 def _told(tensor: torch.Tensor) -> torch.Tensor:

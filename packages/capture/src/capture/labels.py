@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,33 @@ def label_of(value: Any) -> str:
             return ""
         found = (own.get("__qualname__") or own.get("__name__")) if type(own) is dict else None
     return found if isinstance(found, str) else ""
+
+
+class Told:
+    """The words for an object that nothing here keeps alive, and the object as long as others do."""
+
+    __slots__ = ("reference", "words")
+
+    def __init__(self, value: Any, words: str) -> None:
+        self.words = words
+        try:
+            self.reference: Callable[[], Any] = weakref.ref(value)
+        except TypeError:
+            self.reference = _nothing
+
+    def now(self) -> Any:
+        """The object. Raises ``LookupError`` if it is gone."""
+        value = self.reference()
+        if value is None:
+            raise LookupError(f"{self.words} is gone")
+        return value
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+def _nothing() -> None:
+    return None
 
 
 def is_long(number: int) -> bool:

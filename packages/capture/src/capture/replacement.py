@@ -30,7 +30,7 @@ from .evaluator.levels import leaving_levels
 from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
-from .guards import Guard, GuardKind
+from .guards import Guard, GuardKind, LettingGo
 from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Local, Made, Source
@@ -64,6 +64,14 @@ class Capture:
     suspended: list[str] = field(default_factory=list)
     #: The modules whose parameters and buffers are constants of the graph.
     owners: list[weakref.ref[torch.nn.Module]] = field(default_factory=list)
+
+    def let_go(self, *, keyed: bool) -> None:
+        """Keep but words of the program's objects that are guarded: the guards' program holds what it needs. See ``LettingGo``."""
+        letting_go = LettingGo(keyed=keyed)
+        letting_go.guards(self.guards)
+        self.lasting = ()
+        for sources in () if self.graph is None else (self.graph.sources, self.graph.frozen):
+            sources[:] = map(letting_go.source, sources)
 
 
 class Replacement:
@@ -156,9 +164,10 @@ class Replacement:
             e.call_discarding(_native.swap_handled, [m.errors.restored])
         instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored, within)
         code = self._assembled(instructions)
-        return Capture(
-            self._attempt.guards(), graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners
-        )
+        guards = self._attempt.guards()  # a backend may have asked about symbolic sizes too
+        if graph is not None:
+            graph.guards[:] = guards
+        return Capture(guards, graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners)
 
     def _preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""
@@ -229,8 +238,6 @@ class Replacement:
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
-        # A backend may have asked about symbolic sizes too.
-        captured.guards[:] = self._attempt.guards()
         self._call_graph(e, compiled, captured, as_it_is=as_it_is, tells=tells)
         if not outputs:
             e.emit(build.pop())

@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, NoReturn
@@ -33,7 +33,7 @@ from .evaluator.classes import dissolve_prototypes
 from .evaluator.refusals import Refusals
 from .frozen import release_with
 from .graph import CapturedGraph
-from .guards import Guard, build_tree, guard_program
+from .guards import build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
 from .language import replaced_builtin
@@ -278,12 +278,14 @@ class Session:
             note_replacement(captured.code, code)
             hide_from_torch_compile(captured.code)
         with phase("guards"):
-            program = guard_program(build_tree(captured.guards), code, captured.lasting)
+            tree = build_tree(captured.guards)
+            program = guard_program(tree, code, captured.lasting)
             for bound in captured.bound:
                 bound.bind(program)
+            captured.let_go(keyed=tree.keyed)
         if captured.owners and captured.graph is not None:
-            known = weakref.ref(code), weakref.ref(captured), weakref.ref(report)
-            release_with(captured.owners, captured.graph, functools.partial(_drop, *known))
+            drop = functools.partial(_drop, weakref.ref(code), weakref.ref(captured))
+            release_with(captured.owners, captured.graph, drop)
         # A frame captured to its end has nothing beneath it that is left to capture.
         return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured, traced=traced)
 
@@ -334,21 +336,11 @@ class Session:
         return None
 
 
-def _drop(
-    code: weakref.ref[CodeType], captured: weakref.ref[Capture], report: weakref.ref[Trace]
-) -> Iterator[list[Guard]]:
-    """Drop a capture that no call can ask for again, and give the lists of guards that tell of it."""
-    at, info, told = code(), captured(), report()
-    if info is not None:
-        if at is not None:
-            _native.drop_entries(at, info)
-        yield info.guards
-        if info.graph is not None:
-            yield info.graph.guards
-    if told is not None:
-        yield told.guards
-        for graph in told.graphs:
-            yield graph.guards
+def _drop(code: weakref.ref[CodeType], captured: weakref.ref[Capture]) -> None:
+    """Drop a capture that no call can ask for again."""
+    at, info = code(), captured()
+    if at is not None and info is not None:
+        _native.drop_entries(at, info)
 
 
 def where(code: CodeType) -> str:

@@ -26,8 +26,21 @@ contents_size(PyObject *value)
                                                                                 : PyObject_Size(value);
 }
 
+/* Of those held weakly a weak reference stands for what it refers to. */
 static int
-keys_are(PyObject *dict, PyObject *wanted)
+key_fits(PyObject *key, PyObject *wanted, int weak)
+{
+    if (!weak || !PyWeakref_CheckRef(wanted)) {
+        return exactly_equal(key, wanted);
+    }
+    PyObject *target = Py_XNewRef(weak_target(wanted));
+    int same = target ? exactly_equal(key, target) : 0;
+    Py_XDECREF(target);
+    return same;
+}
+
+static int
+keys_are(PyObject *dict, PyObject *wanted, int weak)
 {
     int is_view = Py_IS_TYPE(dict, &PyDictProxy_Type); /* of what it shows only the methods are known */
     if (!is_view && (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(wanted))) {
@@ -41,7 +54,7 @@ keys_are(PyObject *dict, PyObject *wanted)
             if (!compares_quietly(key)) {
                 break;
             }
-            same = exactly_equal(key, PyTuple_GET_ITEM(wanted, at));
+            same = key_fits(key, PyTuple_GET_ITEM(wanted, at), weak);
         }
         if (same != 1 || at == PyTuple_GET_SIZE(wanted)) {
             return same;
@@ -51,7 +64,7 @@ keys_are(PyObject *dict, PyObject *wanted)
     PyObject *keys = PySequence_Tuple(dict), *after = NULL;
     same = keys ? PyTuple_GET_SIZE(keys) == PyTuple_GET_SIZE(wanted) : -1;
     for (at = 0; same == 1 && at < PyTuple_GET_SIZE(wanted); at++) {
-        same = exactly_equal(PyTuple_GET_ITEM(keys, at), PyTuple_GET_ITEM(wanted, at));
+        same = key_fits(PyTuple_GET_ITEM(keys, at), PyTuple_GET_ITEM(wanted, at), weak);
     }
     if (same == 1) { /* what was compared must be what is there now */
         after = PySequence_Tuple(dict);
@@ -63,6 +76,25 @@ keys_are(PyObject *dict, PyObject *wanted)
     Py_XDECREF(keys);
     Py_XDECREF(after);
     return same;
+}
+
+/* Whether a key is in a dictionary, or is not, as is wanted. Of one that is gone nothing is known. */
+static int
+key_is_there(PyObject *value, const Step *step)
+{
+    PyObject *key = wanted_key(step);
+    if (key == NULL) {
+        return 0;
+    }
+    int found = -1;
+    if (Py_IS_TYPE(value, &PyDictProxy_Type)) { /* a class's own dictionary */
+        found = PySequence_Contains(value, key);
+    }
+    else if (PyDict_Check(value)) {
+        found = PyDict_Contains(value, key);
+    }
+    Py_DECREF(key);
+    return found < 0 ? -1 : found == (step->op == HAS_KEY);
 }
 
 static int
@@ -247,6 +279,8 @@ check_value(const Step *step, PyObject *const *regs)
     switch (step->op) {
     case TYPE:
         return (PyObject *)Py_TYPE(value) == step->object;
+    case TYPE_WEAK:
+        return (PyObject *)Py_TYPE(value) == weak_target(step->object);
     case IS:
         return value == step->object;
     case IS_WEAK:
@@ -260,16 +294,10 @@ check_value(const Step *step, PyObject *const *regs)
         return size < 0 ? -1 : size == step->number;
     }
     case DICT_KEYS:
-        return keys_are(value, step->object);
+        return keys_are(value, step->object, step->number != 0);
     case HAS_KEY:
     case NO_KEY:
-        if (Py_IS_TYPE(value, &PyDictProxy_Type)) { /* a class's own dictionary */
-            result = PySequence_Contains(value, step->object);
-        }
-        else {
-            result = PyDict_Check(value) ? PyDict_Contains(value, step->object) : -1;
-        }
-        return result < 0 ? -1 : result == (step->op == HAS_KEY);
+        return key_is_there(value, step);
     case HAS_ATTR:
     case NO_ATTR:
         result = has_attribute(value, step->object);

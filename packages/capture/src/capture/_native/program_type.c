@@ -23,8 +23,8 @@ static const struct {
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
     [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [BOUND] = {"bound", ""}, [WATCHED] = {"watched", ""},
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},
-    [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
-    [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
+    [TYPE] = {"type", "so"}, [TYPE_WEAK] = {"type_weak", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"},
+    [EQUALS] = {"equals", "so"}, [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
     [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
     [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
@@ -172,9 +172,14 @@ object_suits(const Step *step)
     case TYPE_ENTRY:
     case NO_TYPE_ENTRY:
         return PyUnicode_Check(object);
+    case TYPE_WEAK:
     case IS_WEAK:
     case DEREF:
         return PyWeakref_CheckRef(object);
+    case KEY:
+    case HAS_KEY:
+    case NO_KEY:
+        return step->number == 0 || PyWeakref_CheckRef(object);
     case APPLY:
         return PyFunction_Check(object);
     case TENSOR:

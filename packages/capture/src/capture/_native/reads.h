@@ -46,11 +46,26 @@ instance_dict_item(PyObject *value, PyObject *name)
     return item;
 }
 
+/* What a step about a key asks for; NULL: it is gone, and so in no dictionary. */
+static inline PyObject *
+wanted_key(const Step *step)
+{
+    return Py_XNewRef(step->number ? weak_target(step->object) : step->object);
+}
+
 /* Dicts are read as plain ones: no __missing__ of a subclass. */
 static PyObject *
 subscript(PyObject *value, PyObject *key)
 {
     return PyDict_Check(value) ? dict_item(value, key) : PyObject_GetItem(value, key);
+}
+
+static PyObject *
+item_at_key(PyObject *value, const Step *step)
+{
+    PyObject *key = wanted_key(step), *item = key ? subscript(value, key) : NULL;
+    Py_XDECREF(key);
+    return item;
 }
 
 static PyObject *
@@ -160,7 +175,7 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
     case INDEX:
         return sequence_item(regs[step->src], step->number);
     case KEY:
-        return subscript(regs[step->src], step->object);
+        return item_at_key(regs[step->src], step);
     case TYPE_OF:
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:

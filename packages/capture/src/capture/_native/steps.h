@@ -13,8 +13,8 @@ enum {
     FUNC_GLOBAL, TYPE_ENTRY, REFERENT, CLASS_DICT, APPLY, MADE, GLOBALS, BUILTINS, FREE_CELL, ROOT, DEREF, PINNED,
     LAST_READ = PINNED,
     /* checks of src */
-    TYPE, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY, EMPTY_CELL,
-    PREDICATE,
+    TYPE, TYPE_WEAK, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY,
+    EMPTY_CELL, PREDICATE,
     /* checks of several registers, or of none */
     SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE, APART, BOUND, WATCHED,
     /* clang-format on */
@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
     int op, dst, src, text;
     Py_ssize_t number;
-    PyObject *object; /* strong, may be NULL */
+    PyObject *object; /* strong, may be NULL; of what is about keys, with a `number`, weak references to them */
     Extra *extra;
 } Step;
 

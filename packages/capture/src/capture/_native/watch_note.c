@@ -392,6 +392,10 @@ note_check(Watch *watch, const Step *step, PyObject *source)
 {
     PyObject *name = step->object;
     switch (step->op) {
+    case TYPE_WEAK: /* once the class is gone, another may be where it was */
+        note_word(watch, &((PyWeakReference *)step->object)->wr_object);
+        note_class_of(watch, step, source);
+        return;
     case TYPE:
         note_class_of(watch, step, source);
         return;

@@ -159,7 +159,7 @@ class VariableBuilder:
     def identified(self, variable: Known, source: Source | None) -> Known:
         """A variable of a known object, which ``source`` must go on to read."""
         if source is not None and not isinstance(source, Const):
-            self._guards.add(source, GuardKind.ID, variable.value)
+            self._guards.is_object(source, variable.value)
             variable.source = source
         return variable
 

@@ -53,6 +53,8 @@ class GuardTable:
         #: Objects that were computed for this capture alone, by identity.
         self._exempt: dict[int, Any] = {}
         self._prototypes: dict[int, type] = {}
+        #: The arguments that are known as the objects that they are, by identity.
+        self.arguments: dict[int, Local] = {}
         self._noted: set[tuple[int, str]] = set()
         #: Guards an input's class by what it is made of, if it is one of many; whether it did.
         self.is_alike: Callable[[Source, type], bool] | None = None
@@ -101,6 +103,7 @@ class GuardTable:
         self._reached.clear()
         self._exempt.clear()
         self._prototypes.clear()
+        self.arguments.clear()
 
     # What the program read, and may never look at: passed on, replaced, deleted
 
@@ -177,12 +180,18 @@ class GuardTable:
                 self._noted.add(key)
                 self.add(const_of(value), GuardKind.TYPE, cls)
 
+    def is_object(self, source: Source, value: Any) -> None:
+        """An input is this very object."""
+        self.add(source, GuardKind.ID, value)
+        if type(source) is Local:
+            self.arguments[address(value)] = source
+
     # Functions
 
     def note_identity(self, variable: Sourced, value: Any) -> None:
         """Which object an input is counts."""
         if variable.source is not None and not isinstance(variable.source, Const):
-            self.add(variable.source, GuardKind.ID, value)
+            self.is_object(variable.source, value)
 
     def note_code(self, function: Function) -> None:
         """What a function runs stays."""

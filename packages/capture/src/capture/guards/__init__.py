@@ -9,6 +9,7 @@ from capture.guards.kinds import (
     Size,
     TensorMeta,
 )
+from capture.guards.letting_go import LettingGo
 from capture.guards.program import guard_program
 from capture.guards.tree import LASTING, GuardTree, begins_lasting, build_tree
 
@@ -18,6 +19,7 @@ __all__ = [
     "Guard",
     "GuardKind",
     "GuardTree",
+    "LettingGo",
     "Predicate",
     "ShapePredicate",
     "Size",

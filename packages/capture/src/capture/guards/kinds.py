@@ -15,7 +15,7 @@ import torch
 
 from capture import _native
 from capture._torch import tensor_keys
-from capture.labels import label_of, written
+from capture.labels import Told, label_of, written
 from capture.records import Record, record
 from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
@@ -211,6 +211,11 @@ class Guard(Record):
     expected: Any = None
     user_line: str = ""
 
+    def let_go(self, source: Source | None, expected: Any) -> None:
+        """Have these, of which the same is told, in the place of what it was made of: its program checks it."""
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "expected", expected)
+
     @property
     def text(self) -> str:
         """The fact in words, of Python where possible."""
@@ -256,12 +261,12 @@ class Guard(Record):
 
 def _now(kind: GuardKind, value: Any) -> str:
     if kind in (GuardKind.TYPE, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
-        return _brief(type(value))
+        return brief(type(value))
     if kind is GuardKind.TENSOR and isinstance(value, torch.Tensor):
         return str(TensorMeta.of(value))
     if kind in (GuardKind.LEN, GuardKind.DICT_KEYS):
-        return str(len(value)) if kind is GuardKind.LEN else f"[{', '.join(map(_brief, value))}]"
-    return "another object" if kind is GuardKind.ID else _brief(value)
+        return str(len(value)) if kind is GuardKind.LEN else f"[{', '.join(map(brief, value))}]"
+    return "another object" if kind is GuardKind.ID else brief(value)
 
 
 _STATE_NOW: dict[GuardKind, Callable[[Any, FrameValues], str]] = {
@@ -280,12 +285,15 @@ def _size(size: Size, values: FrameValues) -> Any:
 
 
 #: Types of what is told as it is written.
-_WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
+WRITTEN = frozenset({int, float, str, bytes, bool, type(None)})
 
 
-def _brief(value: Any) -> str:
-    if type(value) in _WRITTEN:
+def brief(value: Any) -> str:
+    """What is said of a value that a guard expects."""
+    if type(value) in WRITTEN:
         return written(value)[:80]
+    if type(value) is Told:
+        return value.words
     return label_of(value) or ("Ellipsis" if value is ... else f"{label_of(type(value))} object")
 
 
@@ -293,9 +301,9 @@ def _brief(value: Any) -> str:
 _MANY = 8
 
 _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
-    GuardKind.TYPE: lambda name, expected: f"type({name}) is {_brief(expected)}",
-    GuardKind.ID: lambda name, expected: f"{name} is the same {_brief(expected)}",
-    GuardKind.BOUND: lambda name, expected: f"{name} is bound to a {_brief(expected)}",
+    GuardKind.TYPE: lambda name, expected: f"type({name}) is {brief(expected)}",
+    GuardKind.ID: lambda name, expected: f"{name} is the same {brief(expected)}",
+    GuardKind.BOUND: lambda name, expected: f"{name} is bound to a {brief(expected)}",
     GuardKind.EQUALS: lambda name, expected: (
         f"{name} == {written(expected, str)[:200]!s}"
         if not isinstance(expected, str)
@@ -303,9 +311,9 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     ),
     GuardKind.TENSOR: lambda name, expected: f"{name} is {expected}",
     GuardKind.LEN: lambda name, expected: f"len({name}) == {expected}",
-    GuardKind.DICT_KEYS: lambda name, expected: f"list({name}) == [{', '.join(map(_brief, expected))}]",
-    GuardKind.HAS_KEY: lambda name, expected: f"{_brief(expected)} in {name}",
-    GuardKind.NO_KEY: lambda name, expected: f"{_brief(expected)} not in {name}",
+    GuardKind.DICT_KEYS: lambda name, expected: f"list({name}) == [{', '.join(map(brief, expected))}]",
+    GuardKind.HAS_KEY: lambda name, expected: f"{brief(expected)} in {name}",
+    GuardKind.NO_KEY: lambda name, expected: f"{brief(expected)} not in {name}",
     GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
     GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
     GuardKind.NO_CLASS_ENTRY: lambda name, expected: f"no class of {name}'s MRO holds {expected!r}",
@@ -320,6 +328,6 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.GRAD_MODE: lambda name, expected: f"torch.is_grad_enabled() is {expected}",
     GuardKind.GLOBAL_STATE: lambda name, expected: f"global state: {expected}",
     GuardKind.SHAPE: lambda name, expected: str(expected),
-    GuardKind.ANSWER: lambda name, expected: f"{_brief(expected[0])}{expected[1]!r} == {expected[2]!r}",
+    GuardKind.ANSWER: lambda name, expected: f"{brief(expected[0])}{expected[1]!r} == {expected[2]!r}",
     GuardKind.CALLABLE: lambda name, expected: expected.text.replace("{}", name),
 }

@@ -19,6 +19,7 @@ from capture.bytecode.decode import argument_names
 from capture.guards.kinds import GlobalState, Guard, GuardKind
 from capture.guards.shapes import Step, compile_predicate, steps_of
 from capture.guards.tree import LASTING, GuardNode, GuardTree, begins_lasting, related_sources
+from capture.labels import HEAP_TYPE
 
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
@@ -66,7 +67,10 @@ class _Part:
         text = str(guard)
         whole = _OF_EXPECTED.get(guard.kind)
         if whole is not None:
-            self.instructions.append((whole, -1, register, 0, guard.expected, len(self.texts)))
+            number, expected = 0, guard.expected
+            if type(expected) not in S.PLAIN_KEYS:
+                whole, number, expected = _weakly(whole, expected)
+            self.instructions.append((whole, -1, register, number, expected, len(self.texts)))
             self.texts.append(text)
             return
         for name, number, value in _CHECKS[guard.kind](guard.expected):
@@ -265,6 +269,15 @@ class _ProgramBuilder:
             raise ValueError(f"{source.local!r} is not an argument of {self.code.co_name}")
         return ("local", self.arguments.index(source.local), None)
 
+    def item(self, source: S.Item) -> _Read:
+        key = source.key
+        if type(key) is int and -_WORD < key < _WORD:
+            return ("index", key, None)
+        if type(key) in S.PLAIN_KEYS:
+            return ("key", 0, key)
+        self.tree.keyed = True
+        return ("key", *_key(key))
+
     def free(self, source: S.Closure) -> _Read:
         return ("free", self.free_index(source.free), None)
 
@@ -315,8 +328,27 @@ def _is_root(node: GuardNode) -> bool:
     return not begins_lasting(node.source) and all(guard.kind is not GuardKind.ID for guard in node.guards)
 
 
-def _item(key: Any) -> _Read:
-    return ("index", key, None) if type(key) is int and -_WORD < key < _WORD else ("key", 0, key)
+def _key(key: Any) -> tuple[int, Any]:
+    """How an operation is told a key: weakly, by a number, where that is possible. One that is gone is in no dictionary."""
+    try:
+        return 1, weakref.ref(key)
+    except TypeError:
+        return 0, key
+
+
+def _weakly(operation: str, expected: Any) -> _Read:
+    """A check of what is no constant. A class that is gone is not taken for one that lies where it lay."""
+    if operation in ("has_key", "no_key"):
+        return (operation, *_key(expected))
+    if operation == "type" and type.__getattribute__(expected, "__flags__") & HEAP_TYPE:
+        return ("type_weak", 0, weakref.ref(expected))
+    return (operation, 0, expected)
+
+
+def _dict_keys(keys: Any) -> list[_Read]:
+    if S.PLAIN_KEYS.issuperset(map(type, keys)) or any(isinstance(key, weakref.ref) for key in keys):
+        return [("dict_keys", 0, tuple(keys))]
+    return [("dict_keys", 1, tuple(key if type(key) in S.PLAIN_KEYS else _key(key)[1] for key in keys))]
 
 
 # How each kind of source is read from its parent's value.
@@ -326,7 +358,7 @@ _READS: dict[type[S.Source], Callable[[_ProgramBuilder, Any], _Read]] = {
     S.ClosureCell: lambda builder, source: ("free_cell", builder.free_index(source.free), None),
     S.ModuleGlobal: lambda _, source: ("key", 0, source.variable),
     S.Attr: lambda _, source: ("dict_attr" if source.via_dict else "attr", 0, source.attr),
-    S.Item: lambda _, source: _item(source.key),
+    S.Item: _ProgramBuilder.item,
     S.TypeOf: lambda _, source: ("type_of", 0, None),
     S.DictKeyAt: lambda _, source: ("key_at", source.index, None),
     S.DictValueAt: lambda _, source: ("value_at", source.index, None),
@@ -352,7 +384,9 @@ def _identity(expected: Any) -> list[_Read]:
 def _equals(expected: Any) -> list[_Read]:
     if isinstance(expected, torch.Tensor):
         raise TypeError("a tensor is no constant: guard its identity or its metadata")
-    if expected is None or isinstance(expected, (bool, type, torch.dtype)):
+    if isinstance(expected, type):
+        return _identity(expected)
+    if expected is None or isinstance(expected, (bool, torch.dtype)):
         return [("is", 0, expected)]
     return [("equals", 0, expected)]
 
@@ -401,7 +435,7 @@ _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
     GuardKind.EQUALS: _equals,
     GuardKind.TENSOR: _tensor,
     GuardKind.LEN: lambda expected: [("len", expected, None)],
-    GuardKind.DICT_KEYS: lambda expected: [("dict_keys", 0, tuple(expected))],
+    GuardKind.DICT_KEYS: _dict_keys,
     GuardKind.READABLE: lambda expected: [],
     GuardKind.EMPTY_CELL: lambda expected: [("empty_cell", 0, None)],
     GuardKind.CALLABLE: lambda expected: [("predicate", 0, expected.check)],

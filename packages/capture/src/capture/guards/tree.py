@@ -66,6 +66,8 @@ class GuardTree:
     roots: dict[Source, GuardNode] = field(default_factory=dict)
     state: list[Guard] = field(default_factory=list)
     relations: list[Guard] = field(default_factory=list)
+    keyed: bool = False
+    """Whether a source is read by a key that is an object of the program's: known once a program was made of it."""
     _made: dict[Source, GuardNode] = field(default_factory=dict, repr=False)
 
     def node(self, source: Source) -> GuardNode:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .base import FrameValues, Source
 from .parts import (
+    PLAIN_KEYS,
     Applied,
     Attr,
     CellContent,
@@ -23,9 +24,11 @@ from .parts import (
     TypeOf,
     is_module_owned,
 )
+from .remembered import remembered
 from .roots import Builtin, Closure, ClosureCell, Const, Global, Local, ModuleGlobal, Namespace
 
 __all__ = [
+    "PLAIN_KEYS",
     "Applied",
     "Attr",
     "Builtin",
@@ -51,4 +54,5 @@ __all__ = [
     "Source",
     "TypeOf",
     "is_module_owned",
+    "remembered",
 ]

@@ -10,6 +10,7 @@ import torch
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
+from capture.labels import Told
 from capture.records import record
 
 from .base import FrameValues, Source, content_of
@@ -60,6 +61,10 @@ class Attr(ReadFrom):
         return vars(base)[self.attr] if self.via_dict else getattr(base, self.attr)
 
 
+#: Types of keys that are no objects of the program's.
+PLAIN_KEYS = frozenset({str, int, bool, float, bytes, type(None), torch.dtype, torch.device, Told})
+
+
 def _brief(key: Any) -> str:
     """A key in words that stay the same: what a tensor holds changes, and is much to say."""
     return f"<{type(key).__name__} {list(key.shape)}>" if isinstance(key, torch.Tensor) else repr(key)
@@ -91,9 +96,14 @@ class Item(ReadFrom):
 
     def read(self, values: FrameValues) -> Any:
         base = self.base.read(values)
-        if isinstance(base, dict):
-            return dict.__getitem__(base, self.key)
-        return base[self.key]
+        key = self.key.now() if type(self.key) is Told else self.key
+        return dict.__getitem__(base, key) if isinstance(base, dict) else base[key]
+
+    def without_key(self) -> Item:
+        """The same, which does not keep the key alive."""
+        return (
+            self if type(self.key) in PLAIN_KEYS else Item(self.base, Told(self.key, _brief(self.key)), self.overridden)
+        )
 
 
 def is_module_owned(source: Source) -> bool:

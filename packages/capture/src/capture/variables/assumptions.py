@@ -6,7 +6,7 @@ Variables see them through these Protocols; what they need of a variable is wher
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from capture.guards import GuardKind
@@ -53,6 +53,10 @@ class State(Protocol):
 
 class Guards(Protocol):
     """What must hold for the capture to be used again."""
+
+    @property
+    def arguments(self) -> Mapping[int, Source]:
+        """The arguments that are known as the objects that they are, by identity."""
 
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""

@@ -1,0 +1,61 @@
+"""What is left of sources once they are but told of: they keep no object of the program's alive."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+
+from capture.labels import Told
+from capture.records import record
+
+from .base import FrameValues, Source
+from .parts import Item, ReadFrom
+from .roots import Const
+
+
+@record()
+class Remembered(Source):
+    """What a ``Const`` was of."""
+
+    label: str
+    told: Told = field(compare=False)
+
+    def spelled(self) -> str:
+        return self.label
+
+    def read(self, values: FrameValues) -> object:
+        return self.told.now()
+
+
+def remembered(source: Source, known: dict[Source, Source]) -> Source:
+    """A source of the same name that is read in the same way and holds weakly what can be held so.
+
+    ``known`` has what was made before.
+    """
+    found = _along(source, known)
+    # Equal sources read the same place, and may have been given different names.
+    return found if found.name == source.name else _along(source, {})
+
+
+def _along(source: Source, known: dict[Source, Source]) -> Source:
+    """From the root on, in a loop: sources may nest deeply."""
+    path = []
+    at: Source | None = source
+    while at is not None and at not in known:
+        path.append(at)
+        at = at.parent
+    for each in reversed(path):
+        known[each] = _remembered(each, known)
+    return known[source]
+
+
+def _remembered(source: Source, known: dict[Source, Source]) -> Source:
+    if type(source) is Const:
+        # A module's dictionary cannot be held weakly, and is not made as programs run.
+        return source if isinstance(source.value, dict) else Remembered(source.name, Told(source.value, source.name))
+    if not isinstance(source, ReadFrom):
+        return source
+    made = source.without_key() if isinstance(source, Item) else source
+    base = known[source.base]
+    if base is source.base:
+        return made
+    return replace(made, base=base)
