@@ -11,8 +11,8 @@ import torch
 
 import meta
 from benchmarks.operators.cell import run_cell
-from benchmarks.operators.judge import judge
-from benchmarks.operators.samples import USUAL, applies, widened, without_unwritten, without_unwritten_rows
+from benchmarks.operators.judge import errors, judge
+from benchmarks.operators.samples import USUAL, alike, applies, widened, without_unwritten, without_unwritten_rows
 
 ONCE_WRONG = (
     "split_with_sizes_copy unbind_copy nn.functional.embedding_bag resize_as_ index_put index_fill cdist linalg.eigvals "
@@ -32,6 +32,15 @@ def test_results_and_gradients_are_eagers(name: str) -> None:
                 cell = run_cell(name, dtype, kind, 4)
                 assert cell.verdict == "right", (dtype, kind, cell.verdict, cell.message)
                 assert not cell.left or name in LEFT, (dtype, kind, cell.left)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("nn.functional.normalize", "float16"), ("nn.functional.normalize", "bfloat16"), ("__rpow__", "bfloat16")],
+)
+def test_a_result_nearer_to_float64_than_eagers_is_right(name: str, dtype: str) -> None:
+    cell = run_cell(name, dtype, "gradients", 4)
+    assert (cell.verdict, cell.left) == ("right", ""), cell.message
 
 
 @pytest.mark.parametrize(
@@ -63,6 +72,39 @@ def test_the_judge_where_eager_overflows() -> None:
         found = right.clone()
         found[at] = wrong
         assert judge([found], [eager], [exact])[0] == "values"
+
+
+def test_the_judge_where_eager_has_a_number_for_what_is_none() -> None:
+    x, power = torch.tensor([-2.0], dtype=torch.bfloat16), torch.tensor([-7.96875], dtype=torch.bfloat16)
+    eager, exact = x ** (power - 1), x.double() ** (power.double() - 1)  # -8.96875 is -9 in bfloat16
+    assert exact.isnan().all() and eager.isfinite().all()
+    assert judge([torch.full_like(eager, math.nan)], [eager], [exact]) == ("right", "")
+    assert judge([eager.clone()], [eager], [exact]) == ("right", "")
+    assert judge([eager + 1], [eager], [exact])[0] == "values"
+    assert judge([torch.full_like(eager, math.inf)], [eager], [exact])[0] == "values"
+
+
+def test_of_few_elements_eagers_error_is_that_for_calls_alike() -> None:
+    """Two roundings of one number may be alike there, and their difference be exact, by chance."""
+    for dtype in (torch.float16, torch.bfloat16):
+        exact, eagers = torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=dtype)
+        found = eagers + torch.finfo(dtype).eps
+        assert judge([found], [eagers], [exact])[0] == "values"
+        assert judge([found], [eagers], [exact], elsewhere=[torch.finfo(dtype).eps]) == ("right", "")
+        assert judge([50 * found], [eagers], [exact], elsewhere=[torch.finfo(dtype).eps])[0] == "values"
+        many = [t.expand(100) for t in (found, eagers, exact)]  # which say themselves how eager rounds
+        assert judge([many[0]], [many[1]], [many[2]], elsewhere=[torch.finfo(dtype).eps])[0] == "values"
+    assert errors([torch.tensor([1.0, math.inf]), 3], [torch.tensor([1.5, 2.0]).double(), 3]) == [0.5, 0.0]
+
+
+def test_calls_alike_are_smaller_by_one_factor() -> None:
+    rows = torch.rand(3, 1, requires_grad=True).expand(3, 2)
+    whole = torch.arange(3)
+    for (others, (index,), kwargs), *_ in alike([(rows, (whole,), {"n": 2})]):
+        assert others.shape == rows.shape and others.stride() == rows.stride() and others.requires_grad
+        factors = (others / rows).detach()
+        assert torch.allclose(factors, factors[0, 0].expand(3, 2)) and 0.7 < float(factors[0, 0]) < 1
+        assert torch.equal(index, whole) and kwargs == {"n": 2}
 
 
 def test_the_judge_tells_what_differs() -> None:

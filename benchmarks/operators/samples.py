@@ -128,6 +128,25 @@ def _copied(t: torch.Tensor) -> torch.Tensor:
     return copy.requires_grad_(t.requires_grad)
 
 
+def alike(tree: Any) -> list[Any]:
+    """Calls that are like this one but for their rounding: all floating tensors a little smaller, by one factor.
+
+    So what holds between elements (their order, symmetry, rank, being below 1) holds as before.
+    """
+
+    def smaller(value: torch.Tensor, factor: float) -> torch.Tensor:
+        if value.is_floating_point() and value.layout is torch.strided:
+            # The memory, as a whole: elements of an expanded tensor share theirs.
+            memory = value.detach().as_strided((value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
+            memory.mul_(factor)
+        return value
+
+    return [
+        pytree.tree_map_only(torch.Tensor, lambda t, factor=1 - at / 32: smaller(t, factor), fresh(tree))
+        for at in range(1, 9)
+    ]
+
+
 def widened(tree: Any) -> Any:
     """A call with its floating tensors and dtypes in float64, without gradients of the originals."""
 

@@ -64,6 +64,20 @@ def gradient_penalty_around(compiled: Wrap) -> Any:
 
 
 @pattern
+def gradient_penalty_under_spectral_norm(compiled: Wrap) -> Any:
+    """Its running vectors are written to in the forward, and computed with."""
+    spectral = nn.utils.parametrizations.spectral_norm
+    net = nn.Sequential(spectral(nn.Linear(4, 6)), nn.Tanh(), spectral(nn.Linear(6, 2)))
+    run = compiled(lambda x: net(x).unbind(1))
+    for i in range(2):
+        x = data(i).requires_grad_()
+        one, two = run(x)
+        (g,) = torch.autograd.grad((one + two.square()).sum(), x, create_graph=True)
+        (one.square().mean() + (g.norm(dim=1) - 1).square().mean()).backward()
+    return grads(net), list(net.buffers())
+
+
+@pattern
 def gradient_penalty_through_dropout(compiled: Wrap) -> Any:
     net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.LeakyReLU(), nn.Dropout(0.3), nn.Linear(6, 1))
 

@@ -67,7 +67,9 @@ def _write_forward(
         if isinstance(repeated, DoubleBackward) and repeated.draws:
             source.names["random_state"] = torch.default_generator.get_state
             source.line(f"ctx.random = {'random' if apart else 'random_state()'}")
+        kept = "args"
         if not apart:
+            kept = keep_inputs(source, [way])
             with source.block(*without_autocast(source, guard_autocast)):
                 run_forward(source, compiled, partition, count, written)
         if partition.saved:
@@ -76,8 +78,8 @@ def _write_forward(
             others |= {f"results[{i}]" for i, needed in enumerate(whole.signature.differentiable) if needed}
             others -= {f"results[{i}]" for i, needed in enumerate(signature.differentiable) if needed}
             saved = [_saved(value) for value in partition.saved]
-            kept = [f"{text}.detach()" if apart and text in others else text for text in saved]
-            source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(kept)}")
+            held = [f"{text}.detach()" if apart and text in others else text for text in saved]
+            source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(held)}")
         if isinstance(repeated, DoubleBackward):
             asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
             stops = tuple_of([f"connected[{at}]" for at in asked])
@@ -87,7 +89,7 @@ def _write_forward(
                 source.line(f"versions = [{versions}]", 1)
                 source.line("except RuntimeError:  # a tensor made in inference mode counts no writes")
                 source.line("versions = None", 1)
-            source.line(f"ctx.kept = args, {stops}, {'versions' if versions else '[]'}  # for create_graph")
+            source.line(f"ctx.kept = {kept}, {stops}, {'versions' if versions else '[]'}  # for create_graph")
         if partition.saved_sizes:
             source.line(f"ctx.sizes = {tuple_of([_saved(size) for size in partition.saved_sizes])}")
         for position, (result, value) in enumerate(_tangents(partition, signature)):
@@ -101,6 +103,24 @@ def _write_forward(
         returned = [i for i in range(count) if not apart or signature.differentiable[i]]
         # An input that is a result as well would be given a place in autograd.
         source.line(f"return {tuple_of(['None' if i in written else f'results[{i}]' for i in returned])}")
+
+
+def keep_inputs(source: Source, ways: Sequence[Backwards]) -> str:
+    """The inputs as a second derivative needs them, which the forward is about to write to: what they are called from here on.
+
+    Those that get a gradient by that lead to who keeps them: they are kept without.
+    """
+    again = [way.repeated for way in ways if isinstance(way.repeated, DoubleBackward)]
+    copied = sorted({i for repeated in again for i in repeated.copied})
+    led = {mutation.input for mutation in ways[0].joint.signature.mutations if mutation.grad} if again else set()
+    if not (copied or led):
+        return "args"
+    source.line("kept = [*args]")
+    for i in copied:
+        source.line(f"kept[{i}] = args[{i}].clone()")
+    for i in sorted(led.difference(copied)):
+        source.line(f"kept[{i}] = args[{i}].detach().requires_grad_(args[{i}].requires_grad)")
+    return "kept"
 
 
 def run_forward(source: Source, compiled: Boxed, partition: Partition, count: int, written: frozenset[int]) -> None:

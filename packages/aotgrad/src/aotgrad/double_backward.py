@@ -7,7 +7,7 @@ gradients that can be differentiated; or the reason why there are none.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +20,9 @@ from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
 from aotgrad.signature import Computed
 from symshapes import dataclass, facts_of
+
+COPIED = 1 << 16
+"""Bytes of an input that is written to and of which a copy is kept at each call, in case somebody asks for second derivatives."""
 
 
 class _Same(torch.autograd.Function):
@@ -35,15 +38,32 @@ class _Same(torch.autograd.Function):
 
 
 class _Continued(QuietInterpreter):
-    """Runs a graph with given values in place of some of its own."""
+    """Runs a graph with given values in place of some of its own. What the calls `kept` gave is there afterwards."""
 
-    def __init__(self, module: fx.GraphModule, values: Mapping[fx.Node, torch.Tensor]) -> None:
+    def __init__(
+        self, module: fx.GraphModule, values: Mapping[fx.Node, torch.Tensor], kept: Container[Any] = ()
+    ) -> None:
         super().__init__(module)
         self.values = values
+        self.kept = kept
+        self.found: dict[Any, Any] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
+        if n in self.kept:
+            self.found[n] = value
         return self.values.get(n, value)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenInput:
+    """Where a tangent belongs: to what the program makes of an input that it writes to."""
+
+    input: int
+
+
+Place = int | fx.Node | WrittenInput
+"""Where a tangent belongs: an output, by its number; what a call of the program gives, of which outputs are views; an input."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +71,21 @@ class DoubleBackward:
     """Runs `program` again for gradients that have a graph. Grad mode and autocast are those of compiling.
 
     `given`: how many of the compiled function's inputs are the program's; the rest are tensors that it holds.
-    `places`: the outputs that the tangents belong to; None: another result stands for this one, it gets no gradient.
+    `places`: what the tangents belong to; None: another result stands for this one, it gets no gradient.
     `inputs`: the inputs that gradients are wanted for. `cuts`: calls of the program whose values are taken from the
-    first run, and get gradients too. `written`: inputs that the program writes to; only effects, no result that is
-    differentiated, depend on them. `checked`: the other tensors among the inputs that autograd does not watch, since
+    first run, and get gradients too. `written`: inputs that the program writes to. No result that is differentiated depends on
+    what was in them, but for `copied`: of those a copy is kept from before the forward. `checked`: the other tensors among the inputs that autograd does not watch, since
     they are not saved. `draws`: the program draws random numbers. They are drawn again, from the generator's state
     before the forward.
     """
 
     program: Callable[..., Any]
     given: int
-    places: tuple[int | None, ...]
+    places: tuple[Place | None, ...]
     inputs: tuple[int, ...]
     cuts: tuple[fx.Node, ...]
     written: frozenset[int]
+    copied: tuple[int, ...]
     checked: tuple[int, ...]
     draws: bool
     grad_mode: bool
@@ -108,30 +129,41 @@ class DoubleBackward:
             modes.enter_context(torch.set_grad_enabled(self.grad_mode))
             copies = [a.clone() if i in self.written else a for i, a in enumerate(args)]
             for i, end in zip(self.inputs, ends, strict=False):
-                copies[i] = end
+                copies[i] = end.clone() if i in self.written else end
             if self.given < len(args):
                 modes.enter_context(swapped(attached_tensors(self.program), copies[self.given :]))
             run = self.program
-            if self.cuts:
+            calls = {place for place in self.places if isinstance(place, fx.Node)}
+            found: Mapping[Any, Any] = {}
+            if self.cuts or calls:
                 assert isinstance(run, fx.GraphModule)
-                run = _Continued(run, dict(zip(self.cuts, ends[len(self.inputs) :], strict=True))).run
+                continued = _Continued(run, dict(zip(self.cuts, ends[len(self.inputs) :], strict=True)), calls)
+                run, found = continued.run, continued.found
             outputs = pytree.tree_leaves(run(*copies[: self.given]), is_leaf=lambda value: type(value) is torch.Size)
+
+        def made(place: Place) -> Any:
+            if isinstance(place, WrittenInput):
+                return copies[place.input]
+            return outputs[place] if isinstance(place, int) else found[place]
+
         pairs = [
-            (outputs[place], tangent)
+            (made(place), tangent)
             for place, tangent in zip(self.places, tangents, strict=True)
             if place is not None and tangent is not None
         ]
-        if not pairs:
+        # An input may begin to require a gradient by what the program writes to it, and not when it was given.
+        asked = [end for end in ends if end.requires_grad]
+        if not pairs or not asked:
             return [None] * len(ends)
-        return [
-            *torch.autograd.grad(
-                [output for output, _ in pairs],
-                ends,
-                [tangent for _, tangent in pairs],
-                create_graph=True,
-                allow_unused=True,
-            )
-        ]
+        made_of = torch.autograd.grad(
+            [value for value, _ in pairs],
+            asked,
+            [tangent for _, tangent in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+        gradients = iter(made_of)
+        return [next(gradients) if end.requires_grad else None for end in ends]
 
 
 def links(joint: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:
@@ -163,9 +195,17 @@ def double_backward(
     differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
     outputs = [out.result if isinstance(out, Computed) else None for out in signature.outputs]
     hidden = {cut.result for cut in whole.cuts if not cut.asked}
-    if not {*outputs, *hidden}.issuperset(differentiable):
-        return "an output of it is a view, or it writes to an input with its gradient"
-    staying = [node for node in joint.graph.nodes if stays(node) and not _drops_nothing(node)]
+    written_with_gradient = {mutation.result: mutation.input for mutation in signature.mutations if mutation.grad}
+    known: dict[int, Place] = {
+        **whole.calls,
+        **{result: WrittenInput(index) for result, index in written_with_gradient.items()},
+        **{result: at for at, result in reversed([*enumerate(outputs)]) if result is not None},
+    }
+    if not {*known, *hidden}.issuperset(differentiable):
+        return "outputs of it are views of what is no value of its graph"
+    staying = [
+        node for node in joint.graph.nodes if stays(node) and not _drops_nothing(node) and not _only_checks(node)
+    ]
     if any(not _drawn_alike(node) for node in staying):
         return "it draws random numbers that it cannot draw again, or acts on more than tensors"
     written = {mutation.input for mutation in signature.mutations}
@@ -177,8 +217,9 @@ def double_backward(
         fresh = set(waiting.pop().all_input_nodes) - needed
         needed |= fresh
         waiting.extend(fresh)
-    if any(places[i] in needed for i in written):
-        return "it writes to an input that it computes with"
+    copied = sorted(i for i in written if places[i] in needed)
+    if not all(i not in signature.grad_inputs and _is_little(places[i].meta["val"]) for i in copied):
+        return "it writes to an input that it computes with, which is large or has a gradient"
     inputs, cuts = links(joint, whole)
     calls = [call for number in cuts if (call := whole.cuts[number].call) is not None]
     if len(calls) < len(cuts):
@@ -187,10 +228,11 @@ def double_backward(
     return DoubleBackward(
         program,
         given,
-        tuple(outputs.index(result) if result in outputs else None for result in differentiable),
+        tuple(known.get(result) for result in differentiable),
         tuple(inputs),
         tuple(calls),
         frozenset(written),
+        tuple(copied),
         tuple(i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)),
         bool(staying),
         torch.is_grad_enabled(),
@@ -203,6 +245,18 @@ def _autocast_devices(joint: JointGraph) -> list[str]:
     values = pytree.tree_leaves([node.meta["val"] for node in joint.graph.nodes if "val" in node.meta])
     found = {value.device.type for value in values if isinstance(value, torch.Tensor)}
     return sorted(device for device in found if torch.amp.autocast_mode.is_autocast_available(device))
+
+
+def _is_little(value: torch.Tensor) -> bool:
+    """Whether a copy of an input is nothing to speak of: a counter, a running vector."""
+    size = value.numel()
+    return type(size) is int and size * value.itemsize <= COPIED
+
+
+def _only_checks(node: fx.Node) -> bool:
+    """Whether it does no more than raise an error, which it would have done the first time."""
+    facts = facts_of(node.target)
+    return not (facts.random or facts.written or facts.lasts)
 
 
 def _drops_nothing(node: fx.Node) -> bool:

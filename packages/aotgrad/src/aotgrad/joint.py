@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import torch
@@ -90,6 +90,9 @@ class JointGraph:
     `cuts` (see `trace_joint`): tangents of results (and, after them, of outputs) that others are computed from are sums
     of all gradients. A gradient for each follows those of the inputs: what others of its group add. Places in
     `reached` go on with the cuts; `groups` are in the order of the forward.
+
+    `calls`: for differentiable results that are no outputs (views of them are), the node of the program's graph that has each; not
+    of those of which nobody can tell.
     """
 
     graph: fx.Graph
@@ -98,6 +101,7 @@ class JointGraph:
     reached: tuple[frozenset[int], ...]
     groups: tuple[tuple[int, ...], ...]
     cuts: tuple[Cut, ...] = ()
+    calls: Mapping[int, fx.Node] = field(default_factory=dict)
 
     @property
     def module(self) -> fx.GraphModule:
@@ -273,7 +277,14 @@ class _Traced:
         graph.output((*self.nodes, *nodes))
         remove_dead(graph)
         clean_values(graph, tracer.fake_mode)
-        return JointGraph(graph, tracer.constants, self.signature, reached, groups, cuts)
+        return JointGraph(graph, tracer.constants, self.signature, reached, groups, cuts, self._calls())
+
+    def _calls(self) -> dict[int, fx.Node]:
+        """See `JointGraph.calls`."""
+        outputs = {out.result for out in self.signature.outputs if isinstance(out, Computed)}
+        wanted = {i for i, needed in enumerate(self.signature.differentiable) if needed} - outputs
+        made = {i: self.ran.call_of(self.tensors[i]) for i in sorted(wanted)} if self.ran is not None else {}
+        return {i: call for i, call in made.items() if call is not None}
 
     def _cut(self) -> tuple[Chains | None, tuple[Cut, ...]]:
         """Where to cut. What is cut at besides results becomes one, of a size but without memory."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from aotgrad import _torch
-from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward
+from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, keep_inputs, run_forward
 from aotgrad.double_backward import DoubleBackward
 from aotgrad.epilogue import Epilogue
 from aotgrad.inference import Taken
@@ -96,6 +96,7 @@ def _several(
     draws = any(isinstance(way.repeated, DoubleBackward) and way.repeated.draws for way in ways)
     source.line(f"random = {'random_state()' if draws else 'None'}")
     with without_grad(source), source.block(*without_autocast(source, guard_autocast)):
+        given = keep_inputs(source, ways)
         run_forward(source, forward, ways[0].partition, len(joint.signature.differentiable), written)
         for result in [cut.result for cut in joint.cuts if not cut.asked]:
             source.line(f"results[{result}] = results[{result}].detach()")  # several may be one tensor
@@ -107,7 +108,7 @@ def _several(
         results = ", ".join(f"results[{i}]" for i, needed in enumerate(kept) if needed)
         inputs, cuts = edges(way.joint, joint)
         connected = [*(epilogue.input(i) for i in inputs), *(epilogue.cut(joint.cuts[c]) for c in cuts)]
-        source.line(f"({results},) = apply_{number}({', '.join(['results', 'args', 'random', *connected])})")
+        source.line(f"({results},) = apply_{number}({', '.join(['results', given, 'random', *connected])})")
 
 
 def _after_writes(ways: Sequence[Backwards], joint: JointGraph) -> frozenset[int]:

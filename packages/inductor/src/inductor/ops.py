@@ -25,7 +25,10 @@ class IndexRule:
     wraps: bool
     """Whether -1 is the last position, as in `x[index]`; else a negative position is out of range."""
     error: type[Exception] | None
-    """What the kernel raises for a position out of range; None: there are none, and nothing is checked."""
+    """What the kernel raises for a position out of range; None: nothing is checked."""
+    checked_before: bool = False
+    """Whether a kernel before has checked it, and left -1 for what is out of range: there nothing is written, and what is read says nothing.
+    Only for devices that raise later (`DeviceTraits.raises_later`)."""
 
 
 INDEX_RULES: dict[str, IndexRule] = {
@@ -33,9 +36,10 @@ INDEX_RULES: dict[str, IndexRule] = {
     "index": IndexRule(False, IndexError),
     "runtime": IndexRule(False, RuntimeError),
     "certain": IndexRule(False, None),
+    "checked": IndexRule(False, None, checked_before=True),
 }
 """By name, as the third operand of `ops.indirect` says: eager's `x[index]`, `embedding` and `gather` stand for the first three. The
-last is for positions that the program computes itself, of numbers that it knows."""
+fourth is for positions that the program computes itself, of numbers that it knows, the last for what another kernel has checked."""
 
 COMPUTE_DTYPES: frozenset[torch.dtype] = frozenset(
     {

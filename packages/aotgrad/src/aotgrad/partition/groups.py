@@ -57,7 +57,9 @@ def of_group(joint: JointGraph, group: Sequence[int]) -> JointGraph | None:
         if env[node] is None:
             return None
     remove_dead(graph)  # what was for the other groups' tangents; nothing is saved for it
-    return JointGraph(graph, joint.constants, narrowed, tuple(joint.reached[at] for at in group), (), joint.cuts)
+    return JointGraph(
+        graph, joint.constants, narrowed, tuple(joint.reached[at] for at in group), (), joint.cuts, joint.calls
+    )
 
 
 def _without_zeros(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, Any], dependent: set[fx.Node]) -> Any:

@@ -116,6 +116,11 @@ def checked_symbols(ops: Iterable[Op]) -> set[Symbol]:
     return {op.symbol for op in ops if isinstance(op, Indirect) and is_checked(op)}
 
 
+def left_symbols(ops: Iterable[Op]) -> set[Symbol]:
+    """The symbols that stand for positions which a kernel before has checked, or left as none."""
+    return {op.symbol for op in ops if isinstance(op, Indirect) and INDEX_RULES[op.rule].checked_before}
+
+
 def is_checked(op: Op) -> bool:
     """Whether it is a position that may be out of range."""
     return isinstance(op, Indirect) and INDEX_RULES[op.rule].error is not None

@@ -30,6 +30,7 @@ from inductor.ir.operations import (
     Scan,
     Store,
     Symbol,
+    Where,
     symbols_in,
 )
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
@@ -232,7 +233,8 @@ def _only_checks(body: Body) -> bool:
     """Whether a loop does nothing but check positions, and leave them."""
     symbols = checked_symbols(body.ops)
     stored = [body.ops[store.value.at] for store in body.stores()]
-    return bool(symbols) and all(isinstance(value, IndexExpr) and value.index in symbols for value in stored)
+    left = [body.ops[value.then.at] if isinstance(value, Where) else value for value in stored]
+    return bool(symbols) and all(isinstance(value, IndexExpr) and value.index in symbols for value in left)
 
 
 def _needs_order(op: Op) -> bool:

@@ -1,14 +1,14 @@
 """Positions that a graph is given are checked before anything else runs: the call, which has to know whether they are good, then waits for
 a small kernel while the others run, and not for one at its end.
 
-Flows in: `Program`. Flows out: a program with a loop for each such tensor of positions, which leaves them counted from the start and in
-range, and loops that read these without checking them again.
+Flows in: `Program`. Flows out: a program with a loop for each such tensor of positions, which leaves them counted from the start, with -1
+for what is out of range, and loops that read these without checking them again: they run beside the call that waits, and write nothing there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from inductor.ir.operations import (
     Where,
 )
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program
+from inductor.ops import INDEX_RULES
 from inductor.options import Options
 from inductor.schedule.nodes import buffer_bytes, mutated
 from inductor.traits import TraitsOf
@@ -88,7 +89,7 @@ class _Checks:
             read = self._read(loop, at) if is_checked(op) else None
             if read is not None and isinstance(op, Indirect):
                 ops.append(read)
-                op = replace(op, value=Ref(len(ops) - 1), rule="certain")
+                op = replace(op, value=Ref(len(ops) - 1), rule="checked")
             ops.append(op)
             place.append(Ref(len(ops) - 1))
         return replace(loop, body=Body(body.outer_vars, body.inner_vars, tuple(ops)))
@@ -100,7 +101,7 @@ class _Checks:
         assert isinstance(op, Indirect)
         steps: list[Op] = []
         value = self._way(body, op.value.at, {}, steps)
-        if value is None or op.mask is not None or not op.size.is_Integer:
+        if value is None or op.mask is not None or not op.size.is_Integer or op.size == 0:
             return None
         ranges = dict(zip((*body.outer_vars, *body.inner_vars), (*loop.outer_sizes, *loop.inner_sizes), strict=True))
         used = set[Symbol]().union(*(step.symbols() for step in steps))
@@ -119,8 +120,7 @@ class _Checks:
         if name is None:
             name = self._names[key] = f"positions{len(self._names)}"
             self.buffers[name] = Buffer(name, loop.device, torch.int64, sizes, contiguous_strides(sizes))
-            store = Store(name, place.xreplace(own), Ref(len(steps) + 1), None)
-            ops = (*steps, check, IndexExpr(CHECKED, torch.int64), store)
+            ops = tuple(_leaving(name, place.xreplace(own), steps, check))
             self.loops.append(LoopOp((name,), loop.device, sizes, (), Body(tuple(own.values()), (), ops), loop.origins))
         return Load(name, place, None, torch.int64)
 
@@ -161,3 +161,23 @@ class _Checks:
         stores = list(body.stores())
         if len(stores) == 1 and stores[0].mode is None and stores[0].index == body.outer_vars[0]:
             self._made[loop.writes[0]] = body, stores[0].value
+
+
+def _leaving(name: str, place: Expr, steps: Sequence[Op], check: Indirect) -> list[Op]:
+    """What a loop does that checks the position that comes about by `steps`, and leaves it, or -1, at a place in memory."""
+    ops = [*steps, check]
+
+    def number(value: int) -> Ref:
+        return made(Constant(value, torch.int64))
+
+    def made(op: Op) -> Ref:
+        ops.append(op)
+        return Ref(len(ops) - 1)
+
+    size = int(check.size)
+    least = -size if INDEX_RULES[check.rule].wraps else 0
+    begun = made(Elementwise("ge", (check.value, number(least)), torch.bool))
+    ended = made(Elementwise("lt", (check.value, number(size)), torch.bool))
+    good = made(Elementwise("logical_and", (begun, ended), torch.bool))
+    value = made(Where(good, made(IndexExpr(CHECKED, torch.int64)), number(-1), torch.int64))
+    return [*ops, Store(name, place, value, None)]

@@ -15,7 +15,7 @@ import sympy
 import torch
 
 from inductor.device import Kernel
-from inductor.ir.body import Body, checked_symbols, checks_positions
+from inductor.ir.body import Body, checked_symbols, checks_positions, left_symbols
 from inductor.ir.indexing import product
 from inductor.ir.operations import (
     Bitcast,
@@ -161,6 +161,7 @@ class KernelPrinter:
         self._depth = 1
         self._names: dict[int, str] = {}
         self._checked = checked_symbols(kernel.body.ops)
+        self._left = left_symbols(kernel.body.ops)
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
         self._word = _read_at_once(kernel)
         self._has_lanes = False
@@ -397,8 +398,9 @@ class KernelPrinter:
         guard = "r_mask" if inner else "x_mask"
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
-        # Where a position is out of range no memory is touched.
-        for symbol in sorted(op.index.free_symbols & self._checked, key=str):
+        # Where a position is out of range no memory is touched; of what was checked before, no memory is changed.
+        unsure = self._checked if isinstance(op, Load) else self._checked | self._left
+        for symbol in sorted(op.index.free_symbols & unsure, key=str):
             guard = f"{guard} & {symbol}_good"
         shape = "[XBLOCK, RBLOCK]" if inner else "[XBLOCK, 1]"
         index = self._index(op.index)
@@ -488,6 +490,12 @@ class KernelPrinter:
         guard, shape = ("r_mask", "[XBLOCK, RBLOCK]") if self._covers_block(at) else ("x_mask", "[XBLOCK, 1]")
         if op.mask is not None:
             guard = f"{guard} & {self._operand(op.mask)}"
+        if INDEX_RULES[op.rule].checked_before:
+            self._line(f"{symbol} = {text}")
+            self._line(f"{symbol}_good = {symbol} >= 0")
+            self._line(f"{symbol} = tl.where({symbol}_good, {symbol}, 0).to({self._int})")
+            self._names[at] = str(symbol)
+            return
         if INDEX_RULES[op.rule].error is None:
             # Where there is no point or the mask is false, a position may be anything, and nothing is read.
             self._line(f"{symbol} = ({text}).to({self._int})")
