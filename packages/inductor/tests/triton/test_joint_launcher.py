@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import struct
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,3 +178,19 @@ def test_a_kernel_that_goes_lets_go(native, driver):
     del kernel
     gc.collect()
     assert gone() is None
+
+
+def test_code_that_was_loaded_is_taken(native, driver, monkeypatch):
+    """As it is loaded from machine code, whatever else is noted with it."""
+    monkeypatch.setattr(joint_launcher, "target", lambda: None)
+    monkeypatch.setattr(joint_launcher, "compile_for", lambda source, *_: source)
+    monkeypatch.setattr(joint_launcher, "joint_source", lambda function, aligned: MAIN + aligned)
+    loaded = native_module.Loaded
+    monkeypatch.setattr(joint_launcher, "on_device", lambda code, device: loaded(code, 256, 64, False, None, "a key"))
+    monkeypatch.setattr(joint_launcher, "_filler", lambda device: loaded(FILL, 128, 0, False, None))
+    layout = SimpleNamespace(warps=8, joint=SimpleNamespace(device=torch.device("cuda", 0)))
+    compiler = joint_launcher.Compiler(None, layout)  # type: ignore[arg-type]
+    x = aligned()
+    joint(native, driver, [BUFFER], [1], 2, (words(0), 5), compiler.compiled)(x)
+    (launch,) = driver.launches
+    assert launch["threads"] == 256 and launch["shared"] == 64 and launch["table"] == (0, x.data_ptr())

@@ -20,7 +20,7 @@ from inductor.device import KernelCall
 from inductor.triton.binaries import compile_for
 from inductor.triton.binary import Binary
 from inductor.triton.joint import Grid, Layout
-from inductor.triton.native import Loaded, beside, load_native, on_device, target
+from inductor.triton.native import Loaded, Told, beside, load_native, on_device, target
 from inductor.triton.signature import joint_source
 
 SOURCE = Path(__file__).with_name("joint.c")
@@ -71,11 +71,12 @@ class Compiler:
     def _compile(self, aligned: bool, current: Any) -> Binary:
         return compile_for(joint_source(self._function, aligned), current, {"num_warps": self._warps})
 
-    def compiled(self, which: int) -> Loaded:
-        """A function of the driver's, threads, bytes of shared memory, owner."""
+    def compiled(self, which: int) -> Told:
+        """The code that is asked for."""
         if which == FILLER:
-            return _filler(self._device)
-        return on_device(self._begun.result() if which == ALIGNED else self._compile(False, target()), self._device)
+            return _filler(self._device).told
+        binary = self._begun.result() if which == ALIGNED else self._compile(False, target())
+        return on_device(binary, self._device).told
 
 
 @functools.cache

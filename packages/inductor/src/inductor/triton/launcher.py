@@ -20,7 +20,7 @@ from inductor.triton import binaries, native
 from inductor.triton.binaries import compile_for
 from inductor.triton.blocks import MULTIPLE, Blocks
 from inductor.triton.choices import Choices, Plan
-from inductor.triton.native import Loaded, beside, on_device, target
+from inductor.triton.native import Loaded, Told, beside, on_device, target
 from inductor.triton.signature import source_of
 
 MOST_VARIANTS = 3
@@ -123,8 +123,8 @@ class Variants:
         integers fitted 32 bits then."""
         self._check = check
 
-    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, bool, Any]:
-        """A variant for a call that none fits: what it assumes, its function, threads, bytes of shared memory, owner.
+    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, *Told]:
+        """A variant for a call that none fits: what it assumes, whether integers have 32 bits, its code.
 
         Args:
             given: which arguments are multiples of 16, as in `source_of`.
@@ -146,7 +146,7 @@ class Variants:
         keep, self._keep = self._keep, None
         if keep is not None:
             keep(form, assumes, all_narrow, loaded.key)
-        return assumes, all_narrow, loaded.function, loaded.threads, loaded.shared, loaded.early, loaded.owner
+        return assumes, all_narrow, *loaded.told
 
 
 def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = True) -> None:

@@ -109,6 +109,10 @@ def device_address(pinned: torch.Tensor) -> int:
     return found.value
 
 
+Told = tuple[int, int, int, bool, Any]
+"""A function of the driver's, threads, bytes of shared memory, whether it may be launched early, owner."""
+
+
 class Loaded(NamedTuple):
     """A compiled kernel on a device."""
 
@@ -123,6 +127,11 @@ class Loaded(NamedTuple):
     """What keeps it."""
     key: str | None = None
     """Of its machine code on disk."""
+
+    @property
+    def told(self) -> Told:
+        """What native parts are told of it."""
+        return self[:5]
 
 
 @functools.cache

@@ -148,14 +148,13 @@ class _Code:
         self._source, self._launch, self._loaded, self._ask = source, launch, loaded, others
         self._assumes = bytes.fromhex(launch.assumes)
 
-    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, bool, Any]:
+    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, *native.Told]:
         """As `Variants.compiled`, of the one form."""
         assumed, held = (int.from_bytes(each, "little") for each in (self._assumes, given))
         if len(given) == len(self._assumes) and not assumed & ~held and self._launch.narrow <= narrow:
-            function, threads, shared, early, owner, _ = self._loaded.result()
-            return self._assumes, self._launch.narrow, function, threads, shared, early, owner
+            return self._assumes, self._launch.narrow, *self._loaded.result().told
         variants, number = self._others
-        made: tuple[bytes, bool, int, int, int, bool, Any] = variants.compiled(given, narrow, number)
+        made: tuple[bytes, bool, *native.Told] = variants.compiled(given, narrow, number)
         return made
 
     @functools.cached_property
