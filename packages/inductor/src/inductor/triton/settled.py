@@ -87,13 +87,15 @@ class Launches:
             plan = None if key is None or binary is None else settled()
             if plan is None or plan[1] != form:
                 return
-            launch = Launch(
-                plan[0], plan[2], choices.words, assumes.hex(), narrow, binary or "", choices.blocks[form].text()
-            )
-            with contextlib.suppress(OSError):  # a full disk: the next process finds it out again
-                self._cache.put(key or "", {_FILE: json.dumps(launch._asdict()).encode()})
+            blocks = choices.blocks[form].text()
+            launch = Launch(plan[0], plan[2], choices.words, assumes.hex(), narrow, binary or "", blocks)
+            native.beside(self._put, key, launch)  # a disk takes longer than a launch
 
         return keep
+
+    def _put(self, key: str, launch: Launch) -> None:
+        with contextlib.suppress(OSError):  # a full disk: the next process finds it out again
+            self._cache.put(key, {_FILE: json.dumps(launch._asdict()).encode()})
 
     def _key(self, source: KernelSource) -> str | None:
         told = circumstances()
