@@ -398,12 +398,24 @@ class Replacement:
             e.emit(build.store_fast(name))
         stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
         for name in argument_names(self._code):
-            if name not in frame.local and name not in frame.cells:
+            if self._is_let_go(name, restored):
                 e.emit(build.delete_fast(name))
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
         return [*e.out, *goes_on(interrupted(frame, awaits=bool(within)))]
+
+    def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:
+        """Whether the variable of an argument is unbound, or has lost and does not get back what nothing else of the program's holds."""
+        frame = self._frame
+        if name in frame.cells or name in restored:
+            return False
+        value = frame.local.get(name)
+        if value is None:
+            return True
+        return not self._unchanged_argument(name, value) and not self._m.state.holds(
+            resolved(self._m.state.given[name])
+        )
 
     def _assembled(self, instructions: list[Instruction]) -> CodeType:
         code = self._code
