@@ -31,7 +31,7 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind, LettingGo
-from .resume import names_beside, origin_of
+from .resume import names_beside, origin_of, seen_by_super
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
@@ -368,9 +368,9 @@ class Replacement:
         return isinstance(source, Local) and source.local == name
 
     def _live_locals(self) -> dict[str, Variable]:
-        """The locals that may still be read at the break, and those that are kept."""
+        """The locals that may still be read at the break, by ``super()`` too, and those that are kept."""
         frame = self._frame
-        live = liveness(program_of(self._code).instructions)[frame.op.index] | kept(frame)
+        live = liveness(program_of(self._code).instructions)[frame.op.index] | kept(frame) | {seen_by_super(self._code)}
         return {n: v for n, v in frame.local.items() if n in live}
 
     def _foreign_cells(self) -> dict[str, Variable]:
