@@ -366,6 +366,33 @@ def let_go_after_a_break(x: torch.Tensor) -> Any:
 
 
 @program
+def asked_for_after_a_break(x: torch.Tensor) -> Any:
+    o: Any = made(Plain)
+    reference = made(weakref.ref, o)
+    before = reference() is o
+    del o
+    return x + 1, before, reference() is None
+
+
+@program
+def replaced_after_a_break(x: torch.Tensor) -> Any:
+    o: Any = made(Plain)
+    reference = made(weakref.ref, o)
+    o = None
+    told = made(Plain), made(alive, reference)
+    return x + 1, told[1], o
+
+
+@program
+def held_elsewhere_after_a_break(x: torch.Tensor) -> Any:
+    o: Any = made(Plain)
+    reference = made(weakref.ref, o)
+    held = [o]
+    o = x
+    return o + 1, reference() is held[0], made(alive, reference)
+
+
+@program
 def one_for_another_in_a_loop(x: torch.Tensor) -> Any:
     for k in range(3):
         last: Any = made(Last, str(k))  # noqa: F841
@@ -373,6 +400,10 @@ def one_for_another_in_a_loop(x: torch.Tensor) -> Any:
         LOG.append("b")
         tell("c")
     return x
+
+
+def alive(reference: weakref.ref[Plain]) -> bool:
+    return reference() is not None
 
 
 def started() -> Iterator[int]:

@@ -87,6 +87,7 @@ class Attempt:
             cell.name = name
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True, resumable=True)
+        self.m.state.given = dict(local)
         self.m.state.mortal = [each for each in local.values() if acts_as_it_dies(self.m, real_of(each))]
         self.m.state.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
         self.finished = False

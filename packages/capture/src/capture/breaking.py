@@ -24,6 +24,7 @@ from .resume import (
     continuation,
     entrance,
     group_end,
+    is_unbound,
     names_beside,
     origin_of,
     plain_form,
@@ -264,7 +265,7 @@ def stand_in(frame: Interrupted) -> StandIn:
     original = frame.code
     live = liveness(decode(original))[frame.index]
     first, names, free = taken(original, live, frame.bound, frame.kept)
-    setup, arguments = entrance(original, frame.stack, first, names, free)
+    setup, arguments = entrance(original, frame.stack, first, is_unbound(first, frame.bound, free), names, free)
     if frame.awaits:
         arguments.append(names_beside(original).own("inner"))
     body = goes_on(frame)
@@ -285,7 +286,7 @@ def generator_at(frame: Interrupted) -> StandIn:
     begins = next(i for i, each in enumerate(instructions) if each.opname == "RESUME")
     within = {id(each) for each in instructions[begins + 1 :]}
     first, names, free = taken(original, liveness(instructions)[frame.index], frame.bound, frame.kept)
-    setup, arguments = entrance(original, frame.stack, first, names, free)
+    setup, arguments = entrance(original, frame.stack, first, is_unbound(first, frame.bound, free), names, free)
     at = next(i for i, each in enumerate(setup) if each.opname == "RESUME")
     setup[at:at] = [Instruction("RETURN_GENERATOR"), *build.pop()]
     setup += [*build.load_const(None), *build.jump(yielding)]

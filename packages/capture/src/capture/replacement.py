@@ -31,7 +31,7 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind, LettingGo
-from .resume import names_beside, origin_of
+from .resume import names_beside, origin_of, seen_by_super
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
@@ -368,9 +368,9 @@ class Replacement:
         return isinstance(source, Local) and source.local == name
 
     def _live_locals(self) -> dict[str, Variable]:
-        """The locals that may still be read at the break, and those that are kept."""
+        """The locals that may still be read at the break, by ``super()`` too, and those that are kept."""
         frame = self._frame
-        live = liveness(program_of(self._code).instructions)[frame.op.index] | kept(frame)
+        live = liveness(program_of(self._code).instructions)[frame.op.index] | kept(frame) | {seen_by_super(self._code)}
         return {n: v for n, v in frame.local.items() if n in live}
 
     def _foreign_cells(self) -> dict[str, Variable]:
@@ -398,12 +398,24 @@ class Replacement:
             e.emit(build.store_fast(name))
         stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
         for name in argument_names(self._code):
-            if name not in frame.local and name not in frame.cells:
+            if self._is_let_go(name, restored):
                 e.emit(build.delete_fast(name))
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
         return [*e.out, *goes_on(interrupted(frame, awaits=bool(within)))]
+
+    def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:
+        """Whether the variable of an argument is unbound, or has lost and does not get back what nothing else of the program's holds."""
+        frame = self._frame
+        if name in frame.cells or name in restored:
+            return False
+        value = frame.local.get(name)
+        if value is None:
+            return True
+        return not self._unchanged_argument(name, value) and not self._m.state.holds(
+            resolved(self._m.state.given[name])
+        )
 
     def _assembled(self, instructions: list[Instruction]) -> CodeType:
         code = self._code

@@ -204,13 +204,25 @@ def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
 
 @dataclass(frozen=True)
 class Continuation:
-    """A resume function's code and what it takes: stack values, then the named locals; its free variables."""
+    """A resume function's code and what it takes: stack values, then the named locals; its free variables.
+
+    Where ``unbound``, the first local has no value: the code is given anything and drops it.
+    """
 
     code: CodeType
     stack: tuple[bool, ...]
     first: str | None
+    unbound: bool
     names: tuple[str, ...]
     free: tuple[str, ...]
+
+
+def seen_by_super(code: CodeType) -> str | None:
+    """The first argument of a function that may call ``super()`` without arguments, which looks at it; of what goes on, that of the whole."""
+    origin = _origins.get(code)
+    original = code if origin is None else origin.code
+    may_call = original.co_argcount and "__class__" in (*original.co_cellvars, *original.co_freevars)
+    return original.co_varnames[0] if may_call else None
 
 
 def taken(
@@ -219,11 +231,26 @@ def taken(
     """What goes on in the middle of a function takes beside the stack: the first local, live locals and those that are kept, and free variables."""
     free = tuple(original.co_cellvars) + tuple(original.co_freevars)
     names = tuple(sorted(((live | kept) & bound) - set(free)))
-    if "__class__" not in free or not original.co_argcount:
+    first = seen_by_super(original)
+    if first is None:
         return None, names, free
-    # super() without arguments looks at the frame's first local.
-    first = original.co_varnames[0]
+    if first in free and _rebinds(original, first):
+        raise SkipFrame(f"super() looks at {first!r}, which is in a cell and may be given another value")
     return first, tuple(n for n in names if n != first), free
+
+
+def _rebinds(code: CodeType, name: str) -> bool:
+    """Whether a function, or one within it, gives a variable that is in a cell another value, or none."""
+    if any(i.opname in ("STORE_DEREF", "DELETE_DEREF") and i.argval == name for i in decode(code)):
+        return True
+    return any(
+        _rebinds(each, name) for each in code.co_consts if isinstance(each, CodeType) and name in each.co_freevars
+    )
+
+
+def is_unbound(first: str | None, bound: frozenset[str], free: tuple[str, ...]) -> bool:
+    """Whether the first local that ``super()`` looks at has no value."""
+    return first is not None and first not in bound and first not in free
 
 
 def continuation(
@@ -235,14 +262,15 @@ def continuation(
     at = target if origin is None else origin.index(target)
     instructions = decode(original)
     first, names, free = taken(original, liveness(instructions)[at], bound, kept)
-    key = (at, tuple(stack), first, names)
+    unbound = is_unbound(first, bound, free)
+    key = (at, tuple(stack), first, unbound, names)
     known = _functions.get(original)
     if known is None:
         known = _functions[original] = {}
     code = known.get(key)
     if code is None:
-        code = known[key] = _resume_code(original, instructions, at, stack, first, names, free)
-    return Continuation(code, tuple(stack), first, names, free)
+        code = known[key] = _resume_code(original, instructions, at, stack, first, unbound, names, free)
+    return Continuation(code, tuple(stack), first, unbound, names, free)
 
 
 def _resume_code(
@@ -251,13 +279,14 @@ def _resume_code(
     at: int,
     stack: list[bool],
     first: str | None,
+    unbound: bool,
     names: tuple[str, ...],
     free: tuple[str, ...],
 ) -> CodeType:
     target = instructions[at]
     kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
-    setup, arguments = entrance(original, stack, first, names, free)
+    setup, arguments = entrance(original, stack, first, unbound, names, free)
     setup += build.jump(target)
     for instruction in setup:
         instruction.positions = target.positions
@@ -279,9 +308,14 @@ def _resume_code(
 
 
 def entrance(
-    original: CodeType, stack: Sequence[bool], first: str | None, names: Sequence[str], free: Sequence[str]
+    original: CodeType,
+    stack: Sequence[bool],
+    first: str | None,
+    unbound: bool,
+    names: Sequence[str],
+    free: Sequence[str],
 ) -> tuple[list[Instruction], list[str]]:
-    """Instructions that put the stack as it was, and the parameters that bring it, and locals."""
+    """Instructions that put the stack as it was, and the parameters that bring it, and locals; one that is ``unbound`` is dropped."""
     generated = Names.beside(original)
     slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]
     setup: list[Instruction] = build.prologue((), free)
@@ -290,6 +324,8 @@ def entrance(
         setup += build.load_fast(next(values)) if is_value else [Instruction("PUSH_NULL")]
     for slot in slots:
         setup += build.delete_fast(slot)
+    if first is not None and unbound:
+        setup += build.delete_fast(first)
     if first is not None and first in free:
         first = generated.first(first)
     return setup, [*([first] if first is not None else []), *slots, *names]
@@ -337,7 +373,10 @@ def stub(
     count = len(names) + len(then.names)
     if then.first is not None:
         count += 1
-        args += build.load_deref(then.first) if first_cell else build.load_fast(then.first)
+        if then.unbound:
+            args += build.load_const(None)
+        else:
+            args += build.load_deref(then.first) if first_cell else build.load_fast(then.first)
     for name in names:
         args += [*build.load_fast(name), *build.delete_fast(name)]
     for name in then.names:  # theirs alone from here on: what goes on lets go of a value as the program does

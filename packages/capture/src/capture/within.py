@@ -73,7 +73,7 @@ class Within:
 def _first(frame: Frame, name: str) -> Variable:
     """The first argument, as ``super()`` finds it."""
     content = frame.cells[name].content if name in frame.cells else frame.local.get(name)
-    return content or frame.first_argument or Constant(None)
+    return content or Constant(None)  # which what goes on drops
 
 
 def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within]) -> None:

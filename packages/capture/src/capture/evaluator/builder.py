@@ -247,7 +247,9 @@ class VariableBuilder:
     def referent(self, value: weakref.ref[Any], source: Source | None) -> Variable:
         """What a weak reference refers to: read through it, for nothing may keep that alive."""
         found = value()
-        if found is not None and any(gone is found for _, gone in self._effects.let_go()):
+        if found is not None and (
+            self._m.state.may_be_gone(found) or any(gone is found for _, gone in self._effects.let_go())
+        ):
             raise Unsupported("a weak reference to an object that the frame may have let go of")
         return self.wrap(found, Referent(source or Const(value)))
 

@@ -90,7 +90,6 @@ class Frame:
         self.passed_in: Op | None = None
         self.step = 0
         self.op: Op = self.program.ops[0]
-        self.first_argument: Variable | None = local.get(self.program.first) if self.program.first else None
 
     def holds_cell(self, name: str) -> bool:
         """Whether what a name's place among the locals holds is a cell, except for a while."""

@@ -79,6 +79,7 @@ class Machine:
         self.effects.release()
         self.state.frames.clear()
         self.state.suspended = ()
+        self.state.given.clear()
         self.state.mortal.clear()
         self.errors.release()
         self.calls.release()

@@ -91,7 +91,6 @@ class Program:
         #: The names of free variables, in order; and of those whose places among the locals hold cells, except for a while.
         self.free = code.co_freevars
         self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
-        self.first = code.co_varnames[0] if code.co_argcount else None
         cells = {*code.co_cellvars, *self.free}
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
         self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)

@@ -37,7 +37,8 @@ class EvaluationState:
         #: The frames where the graph broke, the captured one first.
         self.suspended: tuple[Frame, ...] = ()
         self.break_at: int | None = None
-        #: What the captured frame was given of which it is seen when it dies.
+        #: What the captured frame was given; and of that, of which it is seen when it dies.
+        self.given: dict[str, Variable] = {}
         self.mortal: list[Variable] = []
         self.instructions = 0
         #: How many of them there were as the captured frame made the call that it is in.
@@ -103,6 +104,11 @@ class EvaluationState:
             if id(resolved(each)) not in held:
                 kind = type(real_of(each)).__name__
                 raise Unsupported(f"letting go of a {kind}, which does something when it dies", self.step)
+
+    def may_be_gone(self, value: object) -> bool:
+        """Whether the captured frame was given an object that no frame is seen to hold any more."""
+        given = [each for each in self.given.values() if real_of(each) is value]
+        return bool(given) and not any(self.holds(resolved(each)) for each in given)
 
     def holds(self, wanted: Variable) -> bool:
         """Whether a frame is seen to hold an object, or something that is made of it.

@@ -41,7 +41,7 @@ class Rest:
         """The first argument, as ``super()`` finds it."""
         frame = self.frame
         content = frame.cells[name].content if name in frame.cells else frame.local.get(name)
-        return content or frame.first_argument or Constant(None)
+        return content or Constant(None)  # which what goes on drops
 
     def values(self) -> Iterator[Variable]:
         """All of them."""
