@@ -42,7 +42,7 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
         raise Undescribable("a graph that holds modules or tensors")
     kernel = next(iter(_torch.kernels_of_others()), None)
     if kernel is not None:
-        raise Undescribable(f"a kernel of somebody else's for {kernel}")
+        raise Undescribable(f"a kernel of somebody else's for {kernel[0]}")
     reached = Reached(_constant, function_text)
     tell_namespaces(reached)
     for function in python_functions(node.target for node in program.graph.nodes):
