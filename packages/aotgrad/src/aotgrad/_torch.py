@@ -62,19 +62,24 @@ def modes_on() -> bool:
     return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())
 
 
-def kernels_of_others() -> Iterator[str]:
-    """Kernels that Python code that does not come with torch has given to torch's own operators, but for those of tensors without memory. No
-    public function lists them, or says whose they are: the dispatcher's dump has the file that made the library they are of, which is
-    `torch.library`'s own for those who go by its functions."""
+def kernels_of_others() -> Iterator[tuple[str, str]]:
+    """Kernels that Python code that does not come with torch has given to torch's own operators, by the operator's name and the
+    dispatcher's key, but for those of tensors without memory. No public function lists them, or says whose they are: the dispatcher's
+    dump has the file that made the library they are of, which is `torch.library`'s own for those who go by its functions."""
     folder = os.path.dirname(torch.__file__) + os.sep
-    for name in sorted(torch.library._impls):
-        space, operator, key = name.split("/")
-        if space != "aten" or key == "Meta":
-            continue
+    # Of some 2000 names all but a few end so: others are looked at.
+    given = [name for name in torch.library._impls if name[-5:] != "/Meta" and name[:5] == "aten/"]
+    for name in sorted(given):
+        _, operator, key = name.split("/")
         dump = torch._C._dispatch_dump(f"aten::{operator}").splitlines()
         homes = [line.partition(": registered at ")[2] for line in dump if line.startswith((f"{key}: ", f"{key}["))]
         if not any(home.startswith(folder) and not home.startswith(torch.library.__file__) for home in homes):
-            yield name
+            yield f"aten::{operator}", key
+
+
+def key_of(device: torch.device) -> str:
+    """The dispatcher's key of kernels for a type of device."""
+    return torch._C._dispatch_key_for_device(device.type)
 
 
 # Whether a tensor is one of such a transform's.

@@ -18,6 +18,7 @@ from aotgrad.frozen import asks_for_held, constants_of, frozen, renewing
 from aotgrad.inference import Plan, Taken, inference_runner
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
+from aotgrad.kernels_of_others import KernelsOfOthers
 from aotgrad.partition import Partition, Partitioner, narrow, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
@@ -89,7 +90,12 @@ def compile(
             ),
         )
     shortcuts = None
-    if attention is not None and isinstance(graph_module, fx.GraphModule) and not _transforms(graph_module.graph):
+    if (
+        attention is not None
+        and isinstance(graph_module, fx.GraphModule)
+        and not _transforms(graph_module.graph)
+        and not KernelsOfOthers()  # one of them may be of what another operator computes in one
+    ):
         with phase("attention"):
             shortcuts = fused_attentions(graph_module.graph, attention)
     enabled = torch.is_grad_enabled()

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
 from aotgrad.reached import ROOTS, Reached, Undescribable, comes_along, python_functions, tell_namespaces
-from symshapes import SYMBOLIC, FakeTensor, rules_changed
+from symshapes import SYMBOLIC, FakeTensor, argument_text, rules_changed
 
 
 class Description(NamedTuple):
@@ -42,7 +42,7 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
         raise Undescribable("a graph that holds modules or tensors")
     kernel = next(iter(_torch.kernels_of_others()), None)
     if kernel is not None:
-        raise Undescribable(f"a kernel of somebody else's for {kernel}")
+        raise Undescribable(f"a kernel of somebody else's for {kernel[0]}")
     reached = Reached(_constant, function_text)
     tell_namespaces(reached)
     for function in python_functions(node.target for node in program.graph.nodes):
@@ -64,7 +64,7 @@ def described(program: fx.GraphModule, inputs: Sequence[Any]) -> Description:
         kinds.update(value.device.type for value in results)
         numbers[node] = len(numbers)
         facts = [f"{name}={_constant(fact)}" for name, fact in node.meta.items() if name not in _FOLLOWS]
-        arguments = _argument(node.args, numbers), _argument(node.kwargs, numbers)
+        arguments = [argument_text(each, numbers, _constant) for each in (node.args, node.kwargs)]
         # Which device is the current one, and so on, is seen in what the calls gave.
         given = [f"{value.dtype} {value.device} {value.requires_grad}" for value in results]
         text.append(f"{node.name} = {node.op} {_target(node)} {' '.join((*arguments, *facts, *given))}")
@@ -107,19 +107,6 @@ def _input(value: Any, storages: dict[Any, int]) -> str:
     flags = [value.requires_grad, value.is_leaf, value.is_conj(), value.is_neg(), value.is_inference()]
     place = f"{storage}+{value.storage_offset()}"
     return f"{value.dtype} {value.device} {[*value.shape]} {[*value.stride()]} {place} {flags}"
-
-
-def _argument(value: Any, numbers: dict[fx.Node, int]) -> str:
-    if isinstance(value, fx.Node):
-        return f"%{numbers[value]}"
-    if type(value) in (tuple, list, torch.Size, fx.immutable_collections.immutable_list):
-        kind = "list" if isinstance(value, list) else type(value).__name__
-        return f"{kind}({', '.join([_argument(item, numbers) for item in value])})"
-    if type(value) in (dict, fx.immutable_collections.immutable_dict):
-        return "{" + ", ".join([f"{_constant(k)}: {_argument(v, numbers)}" for k, v in value.items()]) + "}"
-    if type(value) is slice:
-        return f"slice{_argument((value.start, value.stop, value.step), numbers)}"
-    return _constant(value)
 
 
 _PLAIN = (

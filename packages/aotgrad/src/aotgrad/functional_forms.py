@@ -141,7 +141,7 @@ def forms_of(op: Any, layout: Layout, dims: tuple[int, ...]) -> Forms:
     facts = facts_of(op)
     if facts.aliases or any(number >= 0 for number in facts.returns_written):
         raise Unsupported(f"{op} gives its arguments, or views of them")
-    parameters, returned = _texts(str(schema))
+    parameters, returned = schema_texts(str(schema))
     others = [text for text, argument in zip(parameters, schema.arguments, strict=True) if not is_tensors(argument)]
     namespace, _, base = schema.name.partition("::")
     views = "_".join(map(str, dims))
@@ -232,7 +232,7 @@ def _copied(block: torch.Tensor) -> torch.Tensor:
     return made.copy_(block)
 
 
-def _texts(schema: str) -> tuple[list[str], list[str]]:
+def schema_texts(schema: str) -> tuple[list[str], list[str]]:
     """The parameters and the results of a schema as it is written, without the star."""
     start, end = schema.index("(") + 1, schema.index(") -> ")
     results = schema[end + 5 :].strip()

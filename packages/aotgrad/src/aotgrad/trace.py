@@ -21,6 +21,7 @@ from aotgrad import _torch
 from aotgrad.arguments import CallArguments, values_of
 from aotgrad.errors import Unsupported
 from aotgrad.functional_forms import Blocks
+from aotgrad.kernels_of_others import KernelsOfOthers
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.overlaps import crosses, repeats
 from aotgrad.recording import Recorder
@@ -77,6 +78,8 @@ class Tracer(InfraMode):
         self._promises: list[ShapeGuard] = [] if env is None else env.runtime_asserts
         self._older = len(self._promises)  # of another trace of the program
         self._kept = 0
+        self._others = KernelsOfOthers()
+        self._decomposing = False
 
     # What the program's values are.
 
@@ -144,6 +147,20 @@ class Tracer(InfraMode):
         return self._dispatched(func, args, kwargs)
 
     def _dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # What a decomposition calls stands for the inside of a kernel, which does not go by the dispatcher.
+        if self._others and not self._decomposing:
+            form = self._others.form(func, args, kwargs)
+            if form is not None:
+                return self._compute(form, args, kwargs, not facts_of(func).acts)
+            if not facts_of(func).composite:
+                self._decomposing = True
+                try:
+                    return self._by_itself(func, args, kwargs)
+                finally:
+                    self._decomposing = False
+        return self._by_itself(func, args, kwargs)
+
+    def _by_itself(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func is aten._to_copy.default and type(args[0]) in NUMBER_DTYPES:
             dtype = kwargs.get("dtype") or NUMBER_DTYPES[type(args[0])]
             with self:
@@ -153,7 +170,7 @@ class Tracer(InfraMode):
             with self:
                 return self._zeros.note(aten.full.default(like.shape, 0, dtype=like.dtype, device=like.device))
         decomposition = self._table.get(func)
-        if decomposition is not None:
+        if decomposition is not None and (not self._others or self._decomposing):
             env = self.fake_mode.shape_env
             if env is not None and env.has_unbacked:
                 # What it is decomposed into need not refuse what it would.

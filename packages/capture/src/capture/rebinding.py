@@ -43,14 +43,41 @@ _MAKING = frozenset({"__init__", "__post_init__", "__new__", "__setstate__"})
 def is_settled_attribute(namespaces: Iterable[dict[str, Any]], name: str) -> bool:
     """Whether no code of these modules is seen to give anything's attribute another value, but to an object that it makes.
 
-    Functions that are being run, and modules' bodies, count from where they are.
+    Functions that are being run, and modules' bodies, count from where they are. What the setter of a property stores, those do who
+    store the property.
     """
-    seen: set[int] = set()
-    for code, is_ahead in _running():
-        seen.add(id(code))
-        if any(is_ahead(offset) for offset in _stores_attribute(code, name)):
-            return False
-    return not any(_sets(code, name, seen) for namespace in namespaces for code in _codes(namespace))
+    namespaces = list(namespaces)
+    running = list(_running())
+    setters = _setters(namespaces)
+    found, waiting = {name}, [name]
+    while waiting:
+        one = waiting.pop()
+        seen: set[int] = set()
+        for code, is_ahead in running:
+            seen.add(id(code))
+            if any(is_ahead(offset) for offset in _stores_attribute(code, one)):
+                return False
+        for code in (code for namespace in namespaces for code in _codes(namespace)):
+            if _sets(code, one, seen):
+                properties = setters.get(code)
+                if properties is None or any(_sets(each, one, set()) for each in _within(code)):
+                    return False
+                waiting += properties - found
+                found |= properties
+    return True
+
+
+def _setters(namespaces: Iterable[dict[str, Any]]) -> dict[types.CodeType, set[str]]:
+    """The setters of properties in the modules' classes, with the properties' names."""
+    found: dict[types.CodeType, set[str]] = {}
+    for namespace in namespaces:
+        for cls in list(namespace.values()):
+            if isinstance(cls, type) and cls.__module__ == namespace.get("__name__"):
+                for name, value in list(vars(cls).items()):
+                    setter = value.fset if isinstance(value, property) else None
+                    if isinstance(setter, types.FunctionType):
+                        found.setdefault(setter.__code__, set()).add(name)
+    return found
 
 
 def is_settled_content(namespaces: Iterable[dict[str, Any]], name: str, kind: type) -> bool:
@@ -82,7 +109,7 @@ def _of_modules(namespaces: Iterable[dict[str, Any]]) -> Iterator[types.CodeType
         if id(code) not in seen:
             seen.add(id(code))
             yield code
-            waiting += (each for each in code.co_consts if isinstance(each, types.CodeType))
+            waiting += _within(code)
 
 
 def _running() -> Iterator[tuple[types.CodeType, Callable[[int], bool]]]:
@@ -146,7 +173,12 @@ def _sets(code: types.CodeType, name: str, seen: set[int]) -> bool:
     seen.add(id(code))
     if code.co_name not in _MAKING and any(_stores_attribute(code, name)):
         return True
-    return any(_sets(each, name, seen) for each in code.co_consts if isinstance(each, types.CodeType))
+    return any(_sets(each, name, seen) for each in _within(code))
+
+
+def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of the functions within."""
+    return (each for each in code.co_consts if isinstance(each, types.CodeType))
 
 
 def _stores_attribute(code: types.CodeType, name: str) -> Iterator[int]:
@@ -200,7 +232,7 @@ def _rebinds(code: types.CodeType, name: str, seen: set[int]) -> bool:
     seen.add(id(code))
     if _stores(code, name, "STORE_GLOBAL", "DELETE_GLOBAL"):
         return True
-    return any(_rebinds(each, name, seen) for each in code.co_consts if isinstance(each, types.CodeType))
+    return any(_rebinds(each, name, seen) for each in _within(code))
 
 
 def _stores(code: types.CodeType, name: str, *operations: str) -> int:

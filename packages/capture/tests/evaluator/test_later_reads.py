@@ -512,6 +512,37 @@ class Scaling(nn.Module):
         return (x * self.own * self.by).sin()
 
 
+class Configured:
+    """A setting behind a property, as configurations of models have it."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._speed = 2.0
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    @kind.setter
+    def kind(self, value: str) -> None:
+        self._kind = value
+
+    @property
+    def speed(self) -> float:
+        return self._speed
+
+    @speed.setter
+    def speed(self, value: float) -> None:
+        self._speed = value
+
+
+_configured = Configured("sin")
+
+
+def _set_speed(value: float) -> None:
+    _configured.speed = value
+
+
 _scaling = Scaling()
 
 
@@ -528,6 +559,7 @@ CHECKPOINTED = {
     "global": (lambda x: (x * SCALE).sin(), _set_global),
     "function": (lambda x: helper(x).sin(), _set_helper),
     "attribute": (lambda x: (x * settings.own).sin(), lambda value: setattr(settings, "own", value)),
+    "property": (lambda x: (x * _configured.speed).sin(), _set_speed),
     "attribute of a module": (_scaling, lambda value: setattr(_scaling, "own", value)),
     "attribute of a class": (_scaling, lambda value: setattr(Scaling, "by", value)),
 }
@@ -558,6 +590,41 @@ class Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return getattr(torch, self.kind)(self.linear(x) * self.rate * FIXED)
+
+
+def test_a_setting_that_nobody_sets_is_one_graph() -> None:
+    run = _checkpointed(lambda x: getattr(torch, _configured.kind)(x * 2))
+    compiled = capture.compile(run, fullgraph=True)
+    torch.testing.assert_close(differentiated(compiled, lambda: None), differentiated(run, lambda: None))
+
+
+@pytest.mark.parametrize(
+    ("body", "settled"),
+    [
+        ("", True),
+        ("def change(a):\n  a.NAME = 2", False),
+        ("class B:\n  def __init__(self, a):\n    self.NAME = 2", True),
+        ("class B:\n  def fset(self, value):\n    self.NAME = value\n  other = property(None, fset)", True),
+        ("class B:\n  other = property(None, lambda self, value: setattr(self, 'NAME', value))", True),
+        (
+            "class B:\n  def fset(self, value):\n    self.NAME = value\n  other = property(None, fset)\n"
+            "def change(b):\n  b.other = 2",
+            False,
+        ),
+        (
+            "class B:\n  @property\n  def other(self): ...\n  @other.setter\n  def other(self, value):\n"
+            "    return lambda: setattr(self, 'NAME', value)",
+            False,
+        ),
+    ],
+)
+def test_settled_attributes(body: str, settled: bool) -> None:
+    from capture.rebinding import is_settled_attribute
+
+    module = types.ModuleType("settled_attributes")
+    source = f"class A:\n  @property\n  def NAME(self): ...\n  @NAME.setter\n  def NAME(self, value): self._NAME = value\n{body}"
+    exec(compile(source, "settled_attributes.py", "exec"), vars(module))
+    assert is_settled_attribute([vars(module)], "_NAME") is settled
 
 
 def test_a_checkpoint_of_what_does_not_change_is_one_graph() -> None:

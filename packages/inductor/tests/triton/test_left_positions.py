@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from inductor_apart import compiled_apart
 from inductor_tracing import trace
 from torch import Tensor
 
@@ -57,3 +59,28 @@ def test_nothing_is_written_where_a_position_is_none(function: Any, monkeypatch:
         with pytest.raises((IndexError, RuntimeError), match="out of range"):
             compiled([rows, wrong, NEW])
         assert torch.equal(rows, function(ROWS, at[good], NEW[good])), bad
+
+
+def test_they_compile(tmp_path: Path) -> None:
+    """The check and what relies on it, compiled for sm_90; what writes asks whether a position is one."""
+    program = """
+import importlib, torch, aotgrad
+from inductor import Options
+from inductor.api import lowered
+from inductor.backends import Devices
+from inductor.triton import TritonBackend, compile_ahead
+from symshapes import FakeMode
+positions = importlib.import_module("inductor.schedule.positions")
+positions.LARGE = positions.MANY = 0
+backends, mode = {"cuda": TritonBackend()}, FakeMode()
+with mode, torch.no_grad():
+    table, new = (torch.empty(n, 512, device="cuda") for n in (4000, 64))
+    at = torch.empty(64, dtype=torch.int64, device="cuda")
+with torch.no_grad():
+    traced = aotgrad.trace_inference(lambda t, at, new: t.index_put((at,), t[at] * 2 + new, accumulate=True), [table, at, new])
+plan = lowered(traced.module, traced.inputs, Options(autotune=False), Devices(backends))
+for kernel in plan.kernels:
+    source = backends["cuda"].emit(kernel)
+    print(compile_ahead(source)[:4], "-1" in source.text, "_good" in source.text, "index_checks" in source.text)
+"""
+    compiled_apart(program, tmp_path, ["b'\\x7fELF' True True True", "b'\\x7fELF' False True False"])

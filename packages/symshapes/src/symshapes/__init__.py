@@ -9,6 +9,7 @@ from symshapes.collecting import collection_held_back
 with collection_held_back():
     from symshapes._torch import register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+    from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
     from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
     from symshapes.counted import counted_factories
@@ -152,6 +153,7 @@ __all__ = [
     "View",
     "WrittenArgument",
     "ambient",
+    "argument_text",
     "bound",
     "build_python",
     "collection_held_back",

@@ -24,7 +24,7 @@ from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
 from inductor.ir.text import declaration
 from inductor.options import Options
-from symshapes import SYMBOLIC, Ambient, dataclass, expr_text
+from symshapes import SYMBOLIC, Ambient, argument_text, dataclass, expr_text
 
 NUMBERS = (*SYMBOLIC, int, float)
 
@@ -109,7 +109,8 @@ def _digest(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroun
     for node in module.graph.nodes:
         numbers[node] = len(numbers)
         add(node.op, node.name, _target(module, node, digest, surroundings.options.freezing))
-        add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
+        arguments = [argument_text(each, numbers, _plain) for each in (node.args, node.kwargs)]
+        add(*arguments, describe(node.meta.get("val")))
     for said in ("private", "private_inputs", "writes"):
         add(repr(module.graph.output_node().meta.get(said, ())))
     return digest.hexdigest()
@@ -143,15 +144,8 @@ def _expression(expr: Any) -> str:
     return f"S{expr_text(expr)} of {', '.join(declaration(symbol) for symbol in sorted(expr.free_symbols, key=str))}"
 
 
-def _arguments(value: Any, numbers: dict[fx.Node, int]) -> str:
-    if isinstance(value, fx.Node):
-        return f"%{numbers[value]}"
-    if isinstance(value, tuple | list):
-        return f"{type(value).__name__}({', '.join(_arguments(v, numbers) for v in value)})"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k!r}: {_arguments(v, numbers)}" for k, v in value.items()) + "}"
-    if isinstance(value, slice):
-        return f"slice{_arguments((value.start, value.stop, value.step), numbers)}"
+def _plain(value: Any) -> str:
+    """An argument that holds no others."""
     if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
         return str(value)
     return _number(value)
