@@ -444,7 +444,7 @@ class GraphRecorder:
         """Tell the fakes among arguments what they hold, where that is known: where they stand for numbers, the numbers are recorded."""
         for value in values:
             if isinstance(value, torch.Tensor):
-                if value.dim() == 0:
+                if value.dim() == 0 and not value.is_inference():  # those count no writes
                     number = self._scalars.number(value, of_inputs)
                     value.number = None if number is None else (value._version, number)  # type: ignore[attr-defined]
             elif isinstance(value, tuple | list):

@@ -279,4 +279,21 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "Own.k = torch.relu", "call(f, torch.ones(3))"),
     ),
+    "number in a tensor that counts no writes": (
+        """
+held = Box(torch.tensor(2.0))
+def f(x, held):
+    if held.v == 1:
+        return x + 1
+    if held.v == 3:
+        return x + 2
+    return x - 1
+""",
+        (
+            "call(f, torch.ones(3), held)",
+            "with torch.inference_mode(): call(f, torch.ones(3), held)",
+            "with torch.inference_mode(): held.v.add_(1); call(f, torch.ones(3), held)",
+            "call(f, torch.ones(3), held)",
+        ),
+    ),
 }
