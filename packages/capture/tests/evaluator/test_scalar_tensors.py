@@ -106,3 +106,70 @@ def test_a_view_of_a_number_that_is_written_to() -> None:
     x = torch.randn(5)
     for found, wanted in zip(capture.compile(written)(x), written(x), strict=True):
         assert torch.equal(found, wanted)
+
+
+def listed(x: Any) -> Any:
+    size = torch.cat([torch.as_tensor([-1]), torch.as_tensor(x.shape[2:])])
+    y = x.reshape(size.tolist())
+    last, *others = torch.tensor(x.shape).flip(0)
+    spans = torch.tensor([[1, 2], [3, 4]]).t()[1:]
+    for start, end in spans:
+        y = torch.cat([y, y[start : end + 1]])
+    positions = torch.arange(6)[1::2].clone()
+    positions += 4
+    more = torch.cat([positions, positions[1:]])
+    if more.tolist()[-1] == 9 and spans[0, 1] < positions.max():
+        y = y + 1
+    return y.view(-1, last), x.new_zeros(others[0], positions[1] - positions[0]), more.tolist(), spans.tolist()
+
+
+def test_short_tensors_of_numbers_alone_are_lists_of_them() -> None:
+    x = torch.randn(4, 3, 2)
+    compiled = capture.compile(listed, fullgraph=True, dynamic=False)
+    for found, wanted in zip(compiled(x), listed(x), strict=True):
+        assert torch.equal(found, wanted) if isinstance(wanted, torch.Tensor) else found == wanted
+
+
+def test_a_list_is_new_at_each_call() -> None:
+    def lengths(x: torch.Tensor) -> Any:
+        found = torch.tensor([[1, 2], [3, 4]]).tolist()
+        found[0].append(x.shape[0])
+        return found, torch.tensor([True, False]).tolist(), torch.tensor([]).tolist(), torch.tensor([[7]]).item()
+
+    compiled = capture.compile(lengths, fullgraph=True, dynamic=False)
+    assert [compiled(torch.randn(3)) for _ in range(2)] == [lengths(torch.randn(3))] * 2
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t[1:].add_(1),
+        lambda t: t[1].__iadd__(1),
+        lambda t: t.add_(1),
+        lambda t: t.view(2, 1).add_(1),
+        lambda t: t.neg_(),
+        lambda t: t.data.fill_(5),
+        lambda t: torch.neg(t, out=t),
+        lambda t: torch._foreach_add_([t[:1], t[:1]], 1),
+        lambda t: torch._foreach_neg_([t]),
+        lambda t: t.__setitem__(0, 9),
+        lambda t: t.copy_(torch.tensor([4, 3])),
+        lambda t: t.set_(torch.tensor([4, 3])),
+        lambda t: t.resize_(1),
+    ],
+)
+@pytest.mark.parametrize(
+    "made", [lambda: torch.tensor([1, 2]), lambda: torch.stack([torch.tensor(1), torch.tensor(2)])]
+)
+def test_writes_to_short_tensors(made: Any, write: Any) -> None:
+    def written(x: torch.Tensor) -> Any:
+        t = made()
+        u = t.clone()
+        write(t)
+        return x + t[0].item(), [n + x.shape[0] for n in t.tolist()], x[: u[1]], u.sum().item()
+
+    x = torch.randn(5)
+    (*found, last), (*wanted, end) = capture.compile(written)(x), written(x)
+    assert (
+        torch.equal(found[0], wanted[0]) and found[1] == wanted[1] and torch.equal(found[2], wanted[2]) and last == end
+    )

@@ -63,6 +63,8 @@ _FOLLOWS = frozenset(
 _NO_SYMBOLS = "on tensor with symbolic sizes"
 #: Among what an evaluation has found out: that it goes further with the numbers that tensors hold.
 _TELLS = "numbers in tensors"
+#: Methods that ask a tensor of several elements for them.
+_READING = frozenset({"item", "tolist"})
 #: The same: that it tells which tensors are views.
 _VIEWS = "views"
 #: Of these what holds for most sizes need not hold for 0 and 1.
@@ -230,7 +232,7 @@ class GraphRecorder:
             return made.method(self._m, "requires_grad_", [], {})
         tells = _TELLS in self._effects.ran_ahead
         if tells or self._scalars.some_are_made:
-            self._tell_numbers((*fake_args, *fake_kwargs.values()), tells)
+            self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         lasting, risks, draws = self.fake_mode.lasting, self.fake_mode.risks, self.fake_mode.draws
         promised, unbacked = len(self.dynamic_sizes.env.runtime_asserts), self.dynamic_sizes.env.unbacked_count
@@ -440,11 +442,14 @@ class GraphRecorder:
             self._effects.ran_ahead.add(_TELLS)
             raise EvaluateAgain("numbers that tensors hold")
 
-    def _tell_numbers(self, values: Iterable[Any], of_inputs: bool) -> None:
-        """Tell the fakes among arguments what they hold, where that is known: where they stand for numbers, the numbers are recorded."""
+    def _tell_numbers(self, values: Iterable[Any], of_inputs: bool, lists: bool = False) -> None:
+        """Tell the fakes among arguments what they hold, where that is known: where they stand for numbers, the numbers are recorded.
+
+        `lists`: also those that are no scalars.
+        """
         for value in values:
             if isinstance(value, torch.Tensor):
-                if value.dim() == 0 and not value.is_inference():  # those count no writes
+                if (lists or value.dim() == 0) and not value.is_inference():  # those count no writes
                     number = self._scalars.number(value, of_inputs)
                     value.number = None if number is None else (value._version, number)  # type: ignore[attr-defined]
             elif isinstance(value, tuple | list):

@@ -1,4 +1,5 @@
-"""What scalar tensors on the CPU hold (a count of steps, the width of a padding), where numbers and tensors that a call brings tell it.
+"""What scalar tensors on the CPU hold (a count of steps, the width of a padding), where numbers and tensors that a call brings tell it,
+and short ones (a list of lengths, positions), where numbers alone do.
 
 In: calls as they are recorded, and decisions by numbers found in data. Out: what the decision is now, guarded to be the same at other
 calls; and the numbers themselves, of those that numbers alone tell, and of the others where nothing goes on without.
@@ -27,8 +28,13 @@ _NUMBERS = (int, float)
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _NAMES = {"math": math, "operator": operator}
 
-#: What scalar tensors hold, by the ids of their variables and of what is computed of them.
+#: How many elements of a tensor are computed for what the program may ask of them.
+_MOST = 1024
+
+#: What tensors hold, by the ids of their variables and of what is computed of them.
 Given = dict[int, torch.Tensor]
+#: Sizes, strides and offset of a tensor, all of them known.
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,7 @@ class Held:
     compute: Callable[[Given], torch.Tensor]
     #: Whether it is what its one origin holds but for numbers added to it, which is another one at each call where steps are counted.
     counts: bool
+    layout: Layout
 
     def value(self, given: Given) -> torch.Tensor:
         """A real tensor; what is computed of others is left in `given`."""
@@ -89,9 +96,9 @@ class ScalarTensors:
         #: Whether earlier captures met the same number in a tensor from there.
         self._steady = steady
         self._variables: Mapping[int, Tensor] = {}
-        #: By the storage, the last of which is known what they hold; None for what is not known.
-        self._held: dict[object, Held | None] = {}
-        #: The tensors that were computed of others.
+        #: By the storage, what the last tensor that was made of it held, None where that is not known, and how often it was written to then.
+        self._held: dict[object, tuple[Held | None, int]] = {}
+        #: The scalars that were computed.
         self._results: list[Any] = []
         #: Whether numbers alone have made one.
         self.some_are_made = False
@@ -115,7 +122,7 @@ class ScalarTensors:
             held = self._of(args[0])
             if held is not None and result.node.expr.is_Symbol:
                 self._numbers.setdefault(result.node.expr, held)
-        elif not effect and isinstance(result, torch.Tensor) and _is_scalar(result) and not is_wrapped(result):
+        elif not effect and isinstance(result, torch.Tensor) and not is_wrapped(result) and _is_short(result):
             self._compute(target, args, kwargs, result)
 
     def forget(self) -> None:
@@ -182,7 +189,7 @@ class ScalarTensors:
                 self._numbers.setdefault(found[1].node.expr, held)
 
     def number(self, fake: Any, of_inputs: bool) -> Any:
-        """What a tensor holds, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
+        """What a tensor holds, a number or a list, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
         held = None if self._lost else self._of(fake)
         if held is None or (held.origins and not (of_inputs and self._is_steady(held))):
             return None
@@ -190,8 +197,8 @@ class ScalarTensors:
             value = held.now()
         except Exception:  # the program's own, which the run will tell
             return None
-        number = value.item()
-        return number if value.dtype is fake.dtype and number == number else None
+        known = value.dtype is fake.dtype and all(number == number for number in value.flatten().tolist())
+        return value.tolist() if known else None
 
     def keep(self, fake: Any) -> bool:
         """Guard that a tensor holds at other calls what it holds now. False where that is not known any more: a call may have written to it."""
@@ -203,27 +210,30 @@ class ScalarTensors:
             self._guards.predicate(origin, _holds(origin.value.item()), f"{{}} holds {origin.value.item()}")
         return True
 
-    def _of(self, fake: Any) -> Held | None:
-        if not (isinstance(fake, torch.Tensor) and _is_scalar(fake)):
-            return None
-        if is_wrapped(fake):
+    def _of(self, fake: Any, just: int = 0) -> Held | None:
+        """What a tensor holds, or held before as many writes as were noted `just` now; None where that is not known."""
+        if not isinstance(fake, torch.Tensor) or is_wrapped(fake) or not _is_short(fake):
             return None
         key = fake.storage_key  # type: ignore[attr-defined]
         if key in self._held:
-            return self._held[key]
+            held, writes = self._held[key]
+            return None if held is None or writes + just != _writes(fake) else _part(held, _layout(fake))
         variable = self._variables.get(id(fake))
-        if variable is None or variable.value is None or variable.source is None or not held_alone(variable.value):
+        if variable is None or variable.value is None or variable.source is None or not _is_scalar(fake):
+            return None
+        if not held_alone(variable.value) or _writes(fake) != just:
             return None
         at = id(variable)
-        held = self._held[key] = Held((variable,), lambda given: given[at], True)
-        return held
+        return self._note(fake, Held((variable,), lambda given: given[at], True, _layout(fake)))
 
     def _compute(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
-        """A call without effects has made a scalar: of numbers alone, or of scalars of which is known what they hold."""
+        """A call without effects has made a short tensor: of numbers alone, or of tensors of which is known what they hold."""
         if not (
             isinstance(target, str) or is_recorded_builtin(target) or getattr(operator, target.__name__, None) is target
         ):
             return
+        if any(isinstance(arg, torch.Tensor) and self._of(arg) is None for arg in args):
+            return  # of nearly all
         tensors = [leaf for leaf in tree_leaves([args, kwargs]) if isinstance(leaf, torch.Tensor)]
         if any(inside(each).storage_key == result.storage_key for each in tensors):
             return  # a view: what its storage holds is known or not
@@ -240,15 +250,27 @@ class ScalarTensors:
                 found: torch.Tensor = function(*real, **named)
             return found.detach()
 
-        if not tensors and not origins:
-            made = compute({})
-            if made.device.type != "cpu" or made.dtype is not result.dtype:
+        if origins:
+            if not _is_scalar(result):
                 return
-            self._held[result.storage_key] = Held((), lambda given: made, True)
-            self.some_are_made = True
+            held = Held(tuple(origins.values()), compute, False, _layout(result))
         else:
-            self._held[result.storage_key] = Held(tuple(origins.values()), compute, not origins)
-        self._results.append(result)
+            try:
+                with beneath_levels():
+                    made = compute({})
+            except Exception:  # the program's own, which the run will tell
+                return
+            if made.device.type != "cpu" or made.dtype is not result.dtype or _layout(made) != _layout(result):
+                return
+            held = Held((), lambda given: made, True, _layout(made))
+            self.some_are_made = True
+        self._note(result, held)
+        if _is_scalar(result):
+            self._results.append(result)
+
+    def _note(self, fake: Any, held: Held | None) -> Held | None:
+        self._held[fake.storage_key] = held, _writes(fake)
+        return held
 
     def _argument(self, leaf: Any) -> Any:
         """What stands for an argument where it is computed again; anything else where that is not known."""
@@ -267,20 +289,26 @@ class ScalarTensors:
             self._lose(tree_leaves([args, kwargs]))
             return
         for target_tensor in tree_leaves(args[0]):
-            held = self._of(target_tensor)
-            self._held[inside(target_tensor).storage_key] = held and _with_added(held, amount, alpha)
+            self._note(inside(target_tensor), self._added(target_tensor, amount, alpha))
+
+    def _added(self, fake: Any, amount: Any, alpha: Any) -> Held | None:
+        """What a tensor holds that a number was added to, of which what it held before is known."""
+        held = self._of(fake, 1)
+        if held is None or held is not self._held[fake.storage_key][0]:  # what is added to a part is not to the rest
+            return None
+        return _with_added(held, amount, alpha)
 
     def _amount(self, other: Any) -> Any:
         """The number that is added, the same at each call."""
         if type(other) in _NUMBERS:
             return other
-        held = self._of(other)
+        held = self._of(other) if isinstance(other, torch.Tensor) and _is_scalar(other) else None
         return None if held is None or held.origins else held.now().item()
 
     def _lose(self, values: Iterable[Any]) -> None:
         for value in values:
             if isinstance(value, torch.Tensor):
-                self._held[inside(value).storage_key] = None
+                self._note(inside(value), None)
 
 
 def _with_added(held: Held, amount: Any, alpha: Any) -> Held:
@@ -289,7 +317,28 @@ def _with_added(held: Held, amount: Any, alpha: Any) -> Held:
     def compute(given: Given) -> torch.Tensor:
         return inner(given).detach().clone().add_(amount, alpha=alpha)
 
-    return Held(held.origins, compute, held.counts)
+    return Held(held.origins, compute, held.counts, held.layout)
+
+
+def _part(held: Held, layout: Layout) -> Held | None:
+    """What a view holds of what is held; None where it is none of it, or of memory with gaps."""
+    if layout == held.layout:
+        return held
+    (size, stride, offset), (whole, steps, start) = layout, held.layout
+    reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    begin = offset - start
+    dense = all(
+        length == 1 or step == math.prod(whole[at + 1 :])
+        for at, (length, step) in enumerate(zip(whole, steps, strict=True))
+    )
+    if 0 in size or not dense or not 0 <= begin <= begin + reach < math.prod(whole):
+        return None
+
+    def compute(given: Given) -> torch.Tensor:
+        value = held.value(given).contiguous()
+        return value.as_strided(size, stride, value.storage_offset() + begin)
+
+    return Held(held.origins, compute, held.counts, layout)
 
 
 def _holds(number: Any) -> Callable[[Any], bool]:
@@ -303,3 +352,22 @@ def _holds(number: Any) -> Callable[[Any], bool]:
 def _is_scalar(tensor: torch.Tensor) -> bool:
     """Whether it is one plain number on the CPU."""
     return tensor.dim() == 0 and tensor.device.type == "cpu" and not tensor.dtype.is_complex
+
+
+def _is_short(tensor: torch.Tensor) -> bool:
+    """Whether it is a few plain numbers on the CPU, in memory of known layout."""
+    if tensor.device.type != "cpu" or tensor.dtype.is_complex or tensor.layout is not torch.strided:
+        return False
+    size = tensor.shape
+    if not all(type(length) is int for length in size) or math.prod(size) > _MOST:
+        return False
+    return all(type(number) is int for number in (*tensor.stride(), tensor.storage_offset()))
+
+
+def _writes(fake: Any) -> int:
+    return int(fake.fake_mode.written.get(fake.storage_key, 0))
+
+
+def _layout(tensor: torch.Tensor) -> Layout:
+    offset: Any = tensor.storage_offset()
+    return tuple(tensor.shape), tuple(tensor.stride()), offset

@@ -58,7 +58,7 @@ class FakeTensor(torch.Tensor):
     lazy_flags: int
     from_data: dict[Any, tuple[Any, Any]]
     number: tuple[int, Any] | None
-    """Of one whose element is known: its version then, and the element."""
+    """Of one whose elements are known: its version then, and what `tolist` gives."""
     made_by: tuple[Any, Any]
     """Of a mask: its state (`state_of`) when it was made, and what it held then; see `contents.py`."""
     strides: tuple[Any, ...]
@@ -154,6 +154,9 @@ class FakeTensor(torch.Tensor):
         """Symbols that only the run knows, where the mode makes such. Raises DataDependentError where it does not."""
         if not self.fake_mode.data_dependent:
             raise DataDependentError("tolist")
+        known = told_number(self)
+        if known is not None:
+            return known
         if self.dim() == 0:
             return self.item()
         return [part.tolist() for part in self.unbind(0)]
@@ -237,6 +240,15 @@ def fake_class(meta: Any) -> type[FakeTensor]:
         if type(length) is torch.SymInt:
             return SymbolicFakeTensor
     return FakeTensor
+
+
+def told_number(fake: Any) -> Any | None:
+    """What a fake holds, a number or lists of them, where somebody has said so; noted as asked for."""
+    known = getattr(fake, "number", None)
+    if known is None or known[0] != fake._version:
+        return None
+    fake.fake_mode.numbers_read.append(fake)
+    return known[1]
 
 
 def meta_of(fake: torch.Tensor) -> TensorMeta:
