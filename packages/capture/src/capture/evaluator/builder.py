@@ -145,7 +145,8 @@ class VariableBuilder:
         value, variable = found
         first = variable.source
         if source is not None and not isinstance(source, Const):
-            if first is None or isinstance(first, Const):
+            # What was made for this capture alone reads it now, and nothing does later.
+            if first is None or isinstance(first, Const) or self._guards.is_exempt(first):
                 self._guards.add(source, GuardKind.ID, value)
             elif first != source:
                 self._guards.add(source, GuardKind.SAME_OBJECT, first)

@@ -47,6 +47,9 @@ class State(Protocol):
     def holds(self, wanted: Any) -> bool:
         """Whether a frame is seen to hold an object, or something that is made of it."""
 
+    def may_be_gone(self, value: object) -> bool:
+        """Whether the captured frame was given an object that no frame is seen to hold any more."""
+
     def count_instructions(self, count: int) -> None:
         """Raises ``Unsupported`` where an evaluation takes too long."""
 
