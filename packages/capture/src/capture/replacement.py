@@ -64,6 +64,8 @@ class Capture:
     suspended: list[str] = field(default_factory=list)
     #: The modules whose parameters and buffers are constants of the graph.
     owners: list[weakref.ref[torch.nn.Module]] = field(default_factory=list)
+    #: What was computed for it, of which guards may tell, and nothing else holds.
+    own: list[Any] = field(default_factory=list)
 
     def let_go(self, *, keyed: bool) -> None:
         """Keep but words of the program's objects that are guarded: the guards' program holds what it needs. See ``LettingGo``."""
@@ -167,7 +169,7 @@ class Replacement:
         guards = self._attempt.guards()  # a backend may have asked about symbolic sizes too
         if graph is not None:
             graph.guards[:] = guards
-        return Capture(guards, graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners)
+        return Capture(guards, graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners, self._m.builder.own)
 
     def _preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""

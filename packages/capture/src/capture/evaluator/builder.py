@@ -44,6 +44,8 @@ _MANY_DIGITS = re.compile(f"[0-9]{{{_DIGITS + 1}}}")
 _LIMITED = "an integer of many digits as a text"
 #: What conversions give.
 _TOLD = (str, int)
+#: References to what was just made, the one that asks for their number among them.
+_OURS_ALONE = 2
 
 
 def _is_long(value: Any) -> bool:
@@ -73,6 +75,8 @@ class VariableBuilder:
         self._standing: Inputs = {}
         #: Where parts of other objects are read from, by identity.
         self._places: dict[int, Source] = {}
+        #: What was computed for real and nothing but the capture holds: it has to live as long.
+        self.own: list[Any] = []
 
     def release(self) -> None:
         """Let go of what stands for variables."""
@@ -285,8 +289,11 @@ class VariableBuilder:
         """Compute for real; an exception becomes the program's."""
         try:
             found = function(*args, **(kwargs or {}))
-            if type(found) in _TOLD and _is_limited(found, args):
-                raise Unsupported(_LIMITED)
+            if type(found) in _TOLD:
+                if _is_limited(found, args):
+                    raise Unsupported(_LIMITED)
+            elif type(found).__weakrefoffset__ and sys.getrefcount(found) == _OURS_ALONE:
+                self.own.append(found)
             return found
         except RecursionError:
             # It is the evaluation that is deep here, not the program.
