@@ -5,6 +5,7 @@ A new torch release is this file's work: names in, plain functions out.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -67,14 +68,18 @@ def kernels_of_others() -> Iterator[tuple[str, str]]:
     dispatcher's key, but for those of tensors without memory. No public function lists them, or says whose they are: the dispatcher's
     dump has the file that made the library they are of, which is `torch.library`'s own for those who go by its functions."""
     folder = os.path.dirname(torch.__file__) + os.sep
-    # Of some 2000 names all but a few end so: others are looked at.
-    given = [name for name in torch.library._impls if name[-5:] != "/Meta" and name[:5] == "aten/"]
-    for name in sorted(given):
+    for name in _given(frozenset(torch.library._impls)):
         _, operator, key = name.split("/")
         dump = torch._C._dispatch_dump(f"aten::{operator}").splitlines()
         homes = [line.partition(": registered at ")[2] for line in dump if line.startswith((f"{key}: ", f"{key}["))]
         if not any(home.startswith(folder) and not home.startswith(torch.library.__file__) for home in homes):
             yield f"aten::{operator}", key
+
+
+@functools.lru_cache(maxsize=1)
+def _given(names: frozenset[str]) -> list[str]:
+    """Of some 2000 names those few that are of torch's operators and not of tensors without memory; they seldom change."""
+    return sorted(name for name in names if name[-5:] != "/Meta" and name[:5] == "aten/")
 
 
 def key_of(device: torch.device) -> str:
