@@ -279,4 +279,20 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "Own.k = torch.relu", "call(f, torch.ones(3))"),
     ),
+    "numbers that a graph gets are not written to in inference mode": (
+        """
+n = 2
+def f(x):
+    x = F.dropout(x, 0.5) * n
+    outside(x)
+    return x
+""",
+        (
+            "call(f, torch.ones(3))",
+            "n = 3",
+            "call(f, torch.ones(3))",
+            "n = 4",
+            "with torch.inference_mode(): call(f, torch.ones(3))",
+        ),
+    ),
 }
