@@ -142,13 +142,14 @@ class GraphBuilder:
         return node
 
     def changed_inputs(self) -> list[bool]:
-        """Which inputs are changed in place, as version counters tell; without one, all if any call may.
+        """Which inputs are changed in place, as version counters tell; without one, all tensors if any call may.
 
         What `Tensor.data` gives counts its own writes; those of running statistics nobody counts.
         """
         versions = [_version(fake) for fake in self.inputs]
         if None in versions:
-            return [any(_writes(node) for node in self.graph.nodes)] * len(self.inputs)
+            may = any(_writes(node) for node in self.graph.nodes)
+            return [may and isinstance(fake, torch.Tensor) for fake in self.inputs]
         written = {fake.storage_key for fake in self.uncounted if fake._version}.union(self.unsaid)
         return [
             version != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)

@@ -148,15 +148,18 @@ class VariableBuilder:
         """The same object reached from another place."""
         value, variable = found
         first = variable.source
-        if source is not None and not isinstance(source, Const):
-            # What was made for this capture alone reads it now, and nothing does later.
-            if first is None or isinstance(first, Const) or self._guards.is_exempt(first):
-                self._guards.add(source, GuardKind.ID, value)
-            elif first != source:
-                self._guards.add(source, GuardKind.SAME_OBJECT, first)
-        elif first is not None and not isinstance(first, Const):
-            self._guards.add(first, GuardKind.ID, value)
+        if self._is_known(source):
+            if not self._is_known(first):
+                self._guards.add(first, GuardKind.ID, value)
+        elif self._is_known(first):
+            self._guards.add(source, GuardKind.ID, value)
+        elif first != source:
+            self._guards.add(source, GuardKind.SAME_OBJECT, first)
         return variable
+
+    def _is_known(self, source: Source | None) -> bool:
+        """Whether what a source reads is this object in every call: a constant, or of what was made for this capture alone."""
+        return source is None or isinstance(source, Const) or self._guards.is_exempt(source)
 
     def _build(self, value: Any, source: Source | None) -> Variable:
         return (builder_of(type(value)) or build_object)(self._m, value, source)

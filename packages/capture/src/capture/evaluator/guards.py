@@ -61,7 +61,7 @@ class GuardTable:
 
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
-        if self._exempt and source is not None and type(source.root) is Const and self.is_exempt(source):
+        if source is not None and self._exempt and self.is_exempt(source):
             return
         key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
         if key not in self._table:
@@ -77,6 +77,8 @@ class GuardTable:
 
     def is_exempt(self, source: Source) -> bool:
         """Whether a source is read from such an object, or from an instance of such a class."""
+        if not self._exempt:
+            return False
         root = source.root
         return type(root) is Const and (
             address(root.value) in self._exempt or address(type(root.value)) in self._prototypes

@@ -121,9 +121,12 @@ class ExceptionObject(Object):
     def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         if name in ("__dict__", "__class__"):
             raise Unsupported(f"replacing {name} of an exception")
+        if not isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType | types.MemberDescriptorType):
+            super().generic_set(m, name, value)  # as of any object, whose class may have a property there
+            return
         write = _SETTERS.get(name)
         if write is None:
-            self.attrs[name] = value
+            self.put(name, value)
         else:
             write(m, self, value.realize(m))
         m.effects.mutated(self)
@@ -163,7 +166,7 @@ class ExceptionObject(Object):
         notes = self.instance_attribute(m, "__notes__")
         if notes is None:
             notes = m.builder.from_python([])
-            self.attrs["__notes__"] = notes
+            self.put("__notes__", notes)
             m.effects.mutated(self)
         m.calls.call(notes.realize(m).attribute(m, "append"), [note], {})
         return Constant(None)

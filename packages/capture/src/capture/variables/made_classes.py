@@ -20,7 +20,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .classes import Class
 from .constants import Constant, Known
 from .functions import Cell, Function
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, class_lookup, is_data_descriptor
 from .mappings import Dict
 from .objects import Object
 from .placeholders import resolved
@@ -192,8 +192,10 @@ class MadeClass(Class):
         #: What the prototype has for the entries.
         self._given = dict(given)
         self._compare()
-        #: What was set and, with None, deleted since.
-        self.later: dict[str, Variable | None] = {}
+        self._made_with = frozenset(value.__dict__)
+        #: What was set since, in the order in which names came; and names that the class was made with and lost then.
+        self.later: dict[str, Variable] = {}
+        self._lost: list[str] = []
         self.steps: list[Callable[[type], object]] = []
         self._begun = False
         #: Cells that generated code fills after it made the class.
@@ -222,16 +224,18 @@ class MadeClass(Class):
         return super().item(m, key)
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        cls = self.value
-        setter = class_lookup(m, type(cls), "__setattr__")[1]
-        if setter is not type or name in vars(type) or self.steps or class_lookup(m, type(cls), name)[0] is not MISSING:
-            raise Unsupported(f"setting attribute {name!r} of class {cls.__name__}, which the frame made")
+        metaclass = type(self.value)
+        own = class_lookup(m, metaclass, "__setattr__")[1] is type and class_lookup(m, metaclass, name)[0] is MISSING
+        if not own or self.steps:
+            raise Unsupported(f"setting attribute {name!r} of class {self.value.__name__}, which the frame made")
         self._change(m, name, value)
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
-        cls = self.value
-        if name not in self.entries or class_lookup(m, type(cls), "__delattr__")[1] is not type or self.steps:
-            raise Unsupported(f"deleting attribute {name!r} of class {cls.__name__}, which the frame made")
+        metaclass = type(self.value)
+        of_metaclass = class_lookup(m, metaclass, name)[0]
+        own = class_lookup(m, metaclass, "__delattr__")[1] is type
+        if name not in self.entries or not own or self.steps or is_data_descriptor(m, of_metaclass):
+            raise Unsupported(f"deleting attribute {name!r} of class {self.value.__name__}, which the frame made")
         self._change(m, name, None)
 
     def _change(self, m: Interpreter, name: str, value: Variable | None) -> None:
@@ -242,8 +246,12 @@ class MadeClass(Class):
             type.__setattr__(self.value, name, prototype(m, value))
             self.entries[name] = value.realize(m)
         self._given = dict(self.value.__dict__)
-        self.later.pop(name, None)
-        self.later[name] = value
+        if value is not None:
+            self.later[name] = self.entries[name]
+        else:
+            self.later.pop(name, None)
+            if name in self._made_with and name not in self._lost:
+                self._lost.append(name)
         m.classes.changed(self.value)
         m.effects.mutated(self)
 
@@ -263,7 +271,7 @@ class MadeClass(Class):
     # Reconstruction
 
     def made_of(self) -> Iterable[Variable]:
-        return [*_variables(self.args), *(v for v in self.later.values() if v is not None)]
+        return [*_variables(self.args), *self.later.values()]
 
     def reconstruct(self, e: Emitter) -> None:
         self.reconstruct_empty(e)
@@ -286,24 +294,38 @@ class MadeClass(Class):
         for each in self.args:
             _load(e, each)
         e.emit(build.call(len(self.args)))
-        if self.steps:
+        if self.steps and not self._changed:
             name = e.temp()
             e.emit(build.store_fast(name))
-            for function in self.steps:
-                e.emit(build.call_function(build.load_const(function), build.load_fast(name)), build.pop())
+            self._take_steps(e, name)
             e.emit(build.load_fast(name))
 
+    @property
+    def _changed(self) -> bool:
+        """Whether anything was set or deleted; steps come after that."""
+        return bool(self.later or self._lost)
+
+    def _take_steps(self, e: Emitter, name: str) -> None:
+        for function in self.steps:
+            e.emit(build.call_function(build.load_const(function), build.load_fast(name)), build.pop())
+
     def fill(self, e: Emitter) -> None:
-        """Fill the cells, and set what was set later."""
+        """Fill the cells, and do what was done to the class later."""
         name = e.temps[id(self)]
         for cell in self._empty:
             assert cell.content is not None
             e.load(cell.content)
             e.emit(build.load_fast(e.temps[id(cell)]), build.store_attr("cell_contents"))
+        for attribute in self._lost:
+            e.emit(build.push_callable(build.load_const(type.__delattr__)))
+            e.emit(build.load_fast(name), build.load_const(attribute), build.call(2), build.pop())
         for attribute, content in self.later.items():
-            change = type.__delattr__ if content is None else type.__setattr__
-            e.emit(build.push_callable(build.load_const(change)), build.load_fast(name), build.load_const(attribute))
-            e.emit(build.call(2 + e.load_many([] if content is None else [content])), build.pop())
+            e.emit(build.push_callable(build.load_const(type.__setattr__)))
+            e.emit(build.load_fast(name), build.load_const(attribute))
+            e.load(content)
+            e.emit(build.call(3), build.pop())
+        if self._changed:
+            self._take_steps(e, name)
 
 
 def _variables(args: Iterable[Any]) -> Iterator[Variable]:

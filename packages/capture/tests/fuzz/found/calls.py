@@ -296,4 +296,20 @@ def f(x, held):
             "call(f, torch.ones(3), held)",
         ),
     ),
+    "numbers that a graph gets are not written to in inference mode": (
+        """
+n = 2
+def f(x):
+    x = F.dropout(x, 0.5) * n
+    outside(x)
+    return x
+""",
+        (
+            "call(f, torch.ones(3))",
+            "n = 3",
+            "call(f, torch.ones(3))",
+            "n = 4",
+            "with torch.inference_mode(): call(f, torch.ones(3))",
+        ),
+    ),
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import torch
 
@@ -254,3 +255,45 @@ def causes_that_are_refused(x):
         except Exception as error:
             seen.append((type(error), str(error), type(error.__cause__), error.__suppress_context__))
     return seen, x + 1
+
+
+@program
+def attributes_of_exceptions_come_and_go_breaks(x):
+    error = ValueError(1)
+    error.b, error.a = 1, x
+    error.add_note("first")
+    del error.b, error.__notes__
+    error.b = 2
+    error.add_note("second")
+    time.sleep(0)
+    return list(vars(error)), error.a, error.b, error.__notes__, x + 1
+
+
+class Doubling(ValueError):
+    @property
+    def doubled(self):
+        return self._doubled
+
+    @doubled.setter
+    def doubled(self, value):
+        self._doubled = value * 2
+
+    @doubled.deleter
+    def doubled(self):
+        self._doubled = "gone"
+
+
+@program
+def properties_of_exceptions(x):
+    error, other = Doubling(1), Doubling(2)
+    error.doubled = other.doubled = 3
+    del other.doubled
+    return error.doubled, other.doubled, list(vars(error)), x + 1
+
+
+@program
+def properties_of_exceptions_break(x):
+    error = Doubling(1)
+    error.doubled = x
+    time.sleep(0)
+    return error.doubled, list(vars(error)), x + 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 
@@ -160,6 +161,42 @@ def class_attributes_set_later(x):
     first = Changing().get()
     del Changing.b
     return before, first, hasattr(Changing, "b")
+
+
+@program
+def class_attributes_that_come_and_go_breaks(x):
+    class Changing:
+        a, b = 1, 2
+
+    Changing.c, Changing.b, Changing.a = 3, 4, x
+    Changing.e = 7
+    del Changing.a, Changing.c, Changing.e
+    Changing.d = Changing.a = lambda self: Changing
+    Changing.c, Changing.d = 5, 6
+    time.sleep(0)
+    return [name for name in vars(Changing) if name[0] != "_"], Changing().a() is Changing, Changing.d, x + 1
+
+
+@program
+def class_attributes_before_methods_come_breaks(x):
+    class Counted:
+        n: int
+
+    Counted.n = 5
+    dataclasses.dataclass(Counted)
+    time.sleep(0)
+    return Counted().n, Counted(3).n, x + 1
+
+
+@program
+def what_classes_do_not_lose_breaks(x):
+    class Documented:
+        """Text."""
+
+    try:
+        del Documented.__doc__
+    except TypeError as error:
+        return str(error), x + 1
 
 
 @program
