@@ -429,3 +429,40 @@ def test_a_gradient_is_laid_out_as_a_result_whose_length_nobody_can_guess(backen
             sum((r * weight).sum() for r, weight in zip(results, weights, strict=True)).backward()
             gradients.append(x.grad)
         torch.testing.assert_close(*gradients)
+
+
+SHAPES: dict[str, Callable[[torch.Tensor, Any], Any]] = {
+    "reshape": lambda x, n: x.reshape(n, 2) + 1,
+    "whole": lambda x, n: x.view(n) * 2,
+    "inner": lambda x, n: x.view(2, -1).view(n, 2, 3).sum(1),
+    "transposed": lambda x, n: x.view(3, 4).t().reshape(2, n).cumsum(1),
+    "beside another": lambda x, n: x.view(n, -1).sum(0),
+    "picked": lambda x, n: x[x > -9].view(n, 2) * 2,
+    "its length": lambda x, n: (y := x.view(2, n), y.shape[1], x.new_zeros(y.shape[1])),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_length_in_data_may_be_what_stands_for_the_others(name: str, backend: str) -> None:
+    def shaped(x: torch.Tensor, n: torch.Tensor) -> Any:
+        return SHAPES[name](x, n.item())
+
+    compiled, x = meta.compile(shaped, backend=backend, fullgraph=True), torch.randn(12)
+    for number in (6, 12, 2, -1, 5, -2, 0):
+        try:
+            wanted = shaped(x, torch.tensor(number))
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                compiled(x, torch.tensor(number))
+        else:
+            torch.testing.assert_close(compiled(x, torch.tensor(number)), wanted)
+
+
+def test_two_lengths_in_data_of_which_one_may_stand_for_the_others_end_the_graph() -> None:
+    def shaped(x: torch.Tensor, n: torch.Tensor) -> Any:
+        return x.view(n.tolist()) * 2
+
+    compiled, x = meta.compile(shaped, backend="eager"), torch.randn(12)
+    for lengths in ([3, 4], [-1, 4], [2, -1]):
+        assert torch.equal(compiled(x, torch.tensor(lengths)), shaped(x, torch.tensor(lengths)))

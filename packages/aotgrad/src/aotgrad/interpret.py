@@ -97,7 +97,11 @@ class TracedRun(QuietInterpreter):
 
     def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = POLYFILLS.get(target)
-        return super().call_method(target, args, kwargs) if function is None else function(*args, **kwargs)
+        if function is not None:
+            return function(*args, **kwargs)
+        method = getattr(args[0], target)
+        taking = taking_symbols(method, (*args[1:], *kwargs.values()))
+        return super().call_method(target, args, kwargs) if taking is method else taking(*args[1:], **kwargs)
 
     def call_of(self, value: Any) -> fx.Node | None:
         """The first call that gave this very value; None if none did."""

@@ -386,7 +386,7 @@ class Tracer(InfraMode):
         if func is aten.as_strided.default:
             self._make_exact(base)
         if not base.exact and func is aten.view.default:
-            return self._reshape(base.node, fake, step.args[0])
+            return self._reshape(base.node, fake, tuple(fake.shape))
         source, args = base.node, step.args
         if func in COMPOSED and source.target is func:
             source, outer = COMPOSED[func](source, args)

@@ -252,6 +252,13 @@ class SymNode:
         """Take it for true: checked when the program runs if it cannot be now."""
         if self._statically_known() is not None:
             return self._known is True
+        # Of a length that may be -1 torch takes for granted that it is not, but then it stands for what is left: nobody knows.
+        if (
+            "InferSize" in file
+            and self.hint is None
+            and isinstance(self.expr, sympy.Gt | sympy.Ge | sympy.Lt | sympy.Le)
+        ):
+            return bool(self.env.evaluate(self.expr))
         # Eager's errors of `x[i]` are IndexErrors; torch says no more than where it asks.
         return self.env.expect_true(self.expr, self.hint, IndexError if "TensorIndexing" in file else RuntimeError)
 

@@ -443,7 +443,11 @@ def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
     if any(map(_is_symbol, arguments)) or (
         type(function) is BuiltinFunctionType and (function in RECURRENT or function is F.one_hot)
     ):
-        return COMPOSITES.get(function, function)
+        owner = getattr(function, "__self__", None)
+        if not isinstance(owner, Tensor):
+            return COMPOSITES.get(function, function)
+        composite = COMPOSITES.get(getattr(Tensor, function.__name__, None))
+        return function if composite is None else functools.partial(composite, owner)
     return function
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symshapes.expr.symbols import expr_of
+from symshapes.expr.symbols import expr_of, is_unbacked
 from symshapes.facts.layout import lies_in_order
-from symshapes.rules.layout import broadcast, is_contiguous
+from symshapes.rules.layout import broadcast, is_contiguous, numel
+from symshapes.rules.views import infer_size
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -51,9 +52,12 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         return input.view(*shape)
     mode = getattr(input, "fake_mode", None)
     env = mode and mode.shape_env
+    sizes = tuple(shape[0]) if isinstance(shape[0], (list, tuple)) else shape
     if mode is None or env is None or env.has_open or env.has_unbacked:
-        return torch.Tensor.reshape(input, *shape)
-    return _reshaped(input, tuple(shape[0]) if isinstance(shape[0], (list, tuple)) else shape, mode.reshaped)
+        if any(map(is_unbacked, sizes)):  # the C++ takes none for -1
+            sizes = infer_size(sizes, numel(tuple(input.shape)))
+        return torch.Tensor.reshape(input, sizes)
+    return _reshaped(input, sizes, mode.reshaped)
 
 
 def _reshaped(input: Tensor, shape: tuple[Any, ...], known: dict[Any, tuple[bool, tuple[Any, ...]]]) -> Tensor:

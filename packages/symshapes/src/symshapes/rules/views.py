@@ -47,6 +47,9 @@ def infer_size(shape: Sequence[Size], count: Size) -> Sizes:
             known = known * length
     bad = f"shape '{list(shape)}' is invalid for input of size {count}"
     if hole is None:
+        doubtful = [dim for dim, length in enumerate(shape) if _may_be_negative(length)]
+        if doubtful:
+            return _told_or_inferred(shape, count, doubtful, bad)
         demand(known == count, lambda: RuntimeError(bad))
         return tuple(shape)
     demand(
@@ -60,13 +63,30 @@ def infer_size(shape: Sequence[Size], count: Size) -> Sizes:
     return (*shape[:hole], count // known, *shape[hole + 1 :])
 
 
+def _may_be_negative(length: Size) -> bool:
+    """Whether only the run can tell that a length is one, and not -1, which stands for what is left."""
+    return is_unbacked(length) and not length.node.env.statically_known(length.node.expr >= 0)
+
+
+def _told_or_inferred(shape: Sequence[Size], count: Size, doubtful: Sequence[int], bad: str) -> Sizes:
+    """`shape` with the length in it that may be -1 as what is left by the others: it is one or the other, which is checked."""
+    (at, *others), rest = doubtful, numel([length for dim, length in enumerate(shape) if dim not in doubtful])
+    told = type(rest) is int or rest.node.env.statically_known(rest.node.expr >= 1)
+    if others or not told or (type(rest) is int and rest < 1):
+        raise DataDependentError(torch.ops.aten.view.default)
+    demand(count % rest == 0, lambda: RuntimeError(bad))
+    left = count // rest
+    demand((shape[at] == left) | (shape[at] == -1), lambda: RuntimeError(bad))
+    return (*shape[:at], left, *shape[at + 1 :])
+
+
 def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
     """Strides that show the elements as `target` without a copy, or None if there are none."""
     count = numel(size)
     if sure(count == 0):
         # With the same sizes the strides stay; otherwise row-major ones.
         return stride if same_shape(size, target) else contiguous_strides(target)
-    if is_contiguous(size, stride) and type(count) is not int:
+    if is_contiguous(size, stride) and (type(count) is not int or any(map(is_unbacked, target))):
         return contiguous_strides(target)
     if not size:
         return contiguous_strides(target)
