@@ -169,7 +169,9 @@ class Replacement:
         guards = self._attempt.guards()  # a backend may have asked about symbolic sizes too
         if graph is not None:
             graph.guards[:] = guards
-        return Capture(guards, graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners, self._m.builder.own)
+        return Capture(
+            guards, graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners, self._m.builder.own
+        )
 
     def _preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""
