@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections.abc
-import enum
 import operator
 import types
 import typing
@@ -206,8 +205,6 @@ class Known(Real):
     def truth(self, m: Interpreter) -> bool:
         cls = type(self.value)
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
-            if isinstance(self.value, enum.Enum):
-                return bool(self.value)
             raise Unsupported(f"truth value of {self!r}")
         return True
 

@@ -13,11 +13,13 @@ from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
-from .constants import BoundBuiltin, Constant, Known
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
 from .lookups import (
     MISSING,
+    check_as_found,
     check_own_class,
     class_lookup,
+    has_entry,
     is_data_descriptor,
     is_of_program,
     own_entry,
@@ -42,10 +44,13 @@ class EnumMember(Known):
 
     def bare(self, m: Interpreter) -> Any:
         """The member, for what asks none of the program's methods."""
+        own = vars(self.value)
+        check_as_found(m, own)
         for name in ("_name_", "_value_"):  # what it is computed with
-            if name not in vars(self.value):
+            if name not in own:
                 raise Unsupported(f"a member of an enumeration that lost its {name}")
-            self.attribute(m, name)
+            kind = GuardKind.EQUALS if type(own[name]) in CONSTANT_TYPES else GuardKind.ID
+            m.guards.add(Attr(self._place(), name, via_dict=True), kind, own[name])
         return super().as_python(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
@@ -104,11 +109,16 @@ class EnumMember(Known):
 
     def truth(self, m: Interpreter) -> bool:
         told = truth_by_methods(m, self)
-        return super().truth(m) if told is None else told
+        if told is None and not any(has_entry(type(self.value), name) for name in ("__bool__", "__len__")):
+            return True
+        return bool(m.builder.fold(bool, [self.bare(m)])) if told is None else told
 
     def hash_key(self, m: Interpreter) -> Hashable:
         own = self.special(m, "__hash__")
-        return super().hash_key(m) if own is None else own_key(m, self, own)
+        if own is not None:
+            return own_key(m, self, own)
+        self.bare(m)
+        return super().hash_key(m)
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         for cls, exact in _EXACT.items():  # of which operations take the number, or the text, alone
@@ -119,17 +129,17 @@ class EnumMember(Known):
 
     def length(self, m: Interpreter) -> Variable:
         if isinstance(self.value, enum.Flag) and self.special(m, "__len__") is None:
-            return Constant(m.builder.fold(len, [self.value]))
+            return Constant(m.builder.fold(len, [self.bare(m)]))
         return super().length(m)
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         if isinstance(self.value, enum.Flag) and self.special(m, "__contains__") is None:
-            return bool(m.builder.fold(lambda a, b: b in a, [self.value, m.builder.to_python(value)]))
+            return bool(m.builder.fold(lambda a, b: b in a, [self.bare(m), m.builder.to_python(value)]))
         return super().contains(m, value)
 
     def iterate(self, m: Interpreter) -> Variable:
         if isinstance(self.value, enum.Flag) and self.special(m, "__iter__") is None:
-            members = m.builder.fold(list, [self.value])
+            members = m.builder.fold(list, [self.bare(m)])
             return m.builder.new_tuple([m.builder.known(each) for each in members]).iterate(m)
         return (
             Constant(m.builder.fold(str, [self.value])).iterate(m)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import namedtuple
 from typing import Any
 
 from capture.errors import Unsupported
@@ -15,6 +16,9 @@ from .lookups import MISSING, class_lookup, shown_type
 from .objects import descriptor_get
 from .placeholders import Lazy
 from .sequences import Tuple
+
+#: The class of what reads a field.
+_GETTER = type(vars(namedtuple("_One", "one"))["one"])
 
 #: What tuples do in C, and is done here as they do it.
 _AS_TUPLES = (
@@ -35,25 +39,25 @@ class NamedTuple(Tuple):
     """An instance of a ``collections.namedtuple`` class (or a class that adds only methods to one)."""
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        fields: tuple[str, ...] = self.cls._fields  # type: ignore[attr-defined]
         raw, owner = class_lookup(m, self.cls, name)
-        if name in fields and not isinstance(raw, property):
-            return self.items[fields.index(name)]
+        if type(raw) is _GETTER:
+            index = raw.__reduce__()[1][0]
+            if index >= len(self.items):
+                raise Unsupported(f"a field of a {self.cls.__name__} that is too short")
+            return self.items[index]
         if name == "__class__":
             return m.builder.known(self.cls)
         if name == "__dict__" or raw is MISSING:
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return descriptor_get(m, raw, owner, self, self.cls, name)
-        if name == "_fields":
-            return m.builder.from_python(fields)
-        return super().attribute(m, name)
+        if owner is tuple or owner is object:
+            return super().attribute(m, name)
+        return descriptor_get(m, raw, owner, self, self.cls, name)
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raw, _ = class_lookup(m, self.cls, name)
         if raw is MISSING and self.cls.__dictoffset__ == 0:
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if name in self.cls._fields and not isinstance(raw, property):  # type: ignore[attr-defined]
+        if type(raw) is _GETTER:
             m.errors.throw(AttributeError, "can't set attribute")
         super().set_attribute(m, name, value)
 

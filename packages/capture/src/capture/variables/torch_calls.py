@@ -96,7 +96,10 @@ class BuiltinFunction(Known):
         if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
+            told = m.builder.fold(getattr, [self.value, name])
+            if name == "__module__":  # which can be set
+                return m.builder.wrap(told, Attr(self._place(), name))
+            return m.builder.from_python(told)
         if name == "__self__":
             return m.builder.known(self.value.__self__)
         if name == "__call__":
@@ -112,7 +115,10 @@ class BuiltinFunction(Known):
             return None
         if isinstance(self.value, OpOverloadPacket):
             hasattr(self.value, name)  # it puts an overload there as it is first asked for
-        return own_entry(m, self.value, self.source or Const(self.value, label(self.value)), name)
+        return own_entry(m, self.value, self._place(), name)
+
+    def _place(self) -> Source:
+        return self.source or Const(self.value, label(self.value))
 
 
 def _maker(m: Interpreter, cls: type) -> Any:

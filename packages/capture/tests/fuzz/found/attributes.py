@@ -451,4 +451,28 @@ def f(x):
             "call(f, torch.ones(3))",
         ),
     ),
+    "field of a named tuple that its class has something else for": (
+        """
+pair, split = Pair(2, 1), 'ab'.split
+def f(x):
+    out = [pair.v, pair.w, getattr(pair, 'u', 3), pair._fields, pair.count(2), split.__module__, split.__name__]
+    try:
+        pair.v = 3
+    except AttributeError as error:
+        out.append(str(error))
+    match pair:
+        case Pair(v, w):
+            out += [v, w]
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "Pair.v = 11; Pair.u = 12; split.__module__ = 'elsewhere'",
+            "call(f, torch.ones(3))",
+            "del pair; pair = Pair(3, 4); Pair._fields = ('w', 'v')",
+            "call(f, torch.ones(3))",
+            "Pair.v, Pair.w = Pair.w, 5",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

@@ -182,4 +182,35 @@ def f(x):
             "call(f, torch.ones(3))",
         ),
     ),
+    "member of an enumeration that gets another value, or loses it": (
+        """
+class Flags(enum.Flag):
+    A = 1
+    B = 2
+class Number(enum.IntEnum):
+    ZERO = 0
+flag, number, color = Flags.A, Number.ZERO, Color.RED
+def f(x):
+    out = []
+    for ask in (lambda: bool(flag), lambda: not number, lambda: bool(color), lambda: Flags.B in flag, lambda: list(flag), lambda: {flag: 1, color: 3}[flag]):
+        try:
+            out.append(ask())
+        except AttributeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "flag._value_ = 3",
+            "call(f, torch.ones(3))",
+            "flag._value_, number._value_ = 0, 1",
+            "call(f, torch.ones(3))",
+            "del flag._value_",
+            "call(f, torch.ones(3))",
+            "flag._value_ = 1; color._name_ = 'other'",
+            "call(f, torch.ones(3))",
+            "del color._name_",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }
