@@ -46,6 +46,21 @@ instance_dict_item(PyObject *value, PyObject *name)
     return item;
 }
 
+/* An attribute as the program gets it. Where an object keeps its attributes is seen without asking its class, which may notice. */
+static PyObject *
+attribute(PyObject *value, PyObject *name)
+{
+    int asks = Py_TYPE(value)->tp_getattro != PyObject_GenericGetAttr && !PyType_Check(value);
+    if (asks && PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
+        PyObject *dict = PyObject_GenericGetDict(value, NULL);
+        if (dict != NULL) {
+            return dict;
+        }
+        PyErr_Clear();
+    }
+    return PyObject_GetAttr(value, name);
+}
+
 /* What a step about a key asks for; NULL: it is gone, and so in no dictionary. */
 static inline PyObject *
 wanted_key(const Step *step)
@@ -169,7 +184,7 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
     case CONST:
         return Py_NewRef(step->object);
     case ATTR:
-        return PyObject_GetAttr(regs[step->src], step->object);
+        return attribute(regs[step->src], step->object);
     case DICT_ATTR:
         return instance_dict_item(regs[step->src], step->object);
     case INDEX:

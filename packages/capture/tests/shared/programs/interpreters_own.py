@@ -69,6 +69,39 @@ def a_modules_class_is_asked_no_more_than_it_is_break(x):
 
 
 @program
+def a_modules_class_is_not_asked_by_what_remembers_it_break(x):
+    made = Asking("a")
+    made.foo = 12
+    gc.isenabled()
+    Asking.log.clear()
+    gc.isenabled()
+    found = made.foo
+    gc.isenabled()
+    del made.foo
+    return found, list(Asking.log), x + 1
+
+
+class AskingAnywhere:
+    log = []
+
+    def __getattribute__(self, name):
+        AskingAnywhere.log.append(name)
+        return super().__getattribute__(name)
+
+
+@program
+def an_objects_class_is_asked_no_more_than_it_is_break(x):
+    made = AskingAnywhere()
+    made.foo = 12
+    gc.isenabled()
+    AskingAnywhere.log.clear()
+    gc.isenabled()
+    made.foo
+    gc.isenabled()
+    return list(AskingAnywhere.log), x + 1
+
+
+@program
 def a_table_that_notices_in_a_generic_function_break(x):
     class Noticing(collections.UserDict):
         def __getitem__(self, key):
