@@ -44,9 +44,6 @@ class State(Protocol):
     def where(self) -> str:
         """The user's line."""
 
-    def may_be_gone(self, value: object) -> bool:
-        """Whether the captured frame was given an object that no frame is seen to hold any more."""
-
     def holds(self, wanted: Any) -> bool:
         """Whether a frame is seen to hold an object, or something that is made of it."""
 
