@@ -51,7 +51,9 @@ def _along(source: Source, known: dict[Source, Source]) -> Source:
 def _remembered(source: Source, known: dict[Source, Source]) -> Source:
     if type(source) is Const:
         # A module's dictionary cannot be held weakly, and is not made as programs run.
-        return source if issubclass(type(source.value), dict) else Remembered(source.name, Told(source.value, source.name))
+        return (
+            source if issubclass(type(source.value), dict) else Remembered(source.name, Told(source.value, source.name))
+        )
     if not isinstance(source, ReadFrom):
         return source
     made = source.without_key() if isinstance(source, Item) else source
