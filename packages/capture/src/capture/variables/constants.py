@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import operator
+import sys
 import types
 import typing
 import weakref
@@ -174,13 +175,26 @@ class Constant(Real):
         return ()
 
     def reconstruct(self, e: Emitter) -> None:
-        e.emit(build.load_const(self.value))
+        if not self.in_code and _is_lost_in_code(self.value):
+            e.emit(build.push_callable(build.load_const(chr)), build.load_const(ord(self.value)), build.call(1))
+        else:
+            e.emit(build.load_const(self.value))
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         return (_Written(self.value) if _loses_a_sign(self.value) else self.value), self.value
 
     def __repr__(self) -> str:
         return written(self.value)
+
+
+def _is_lost_in_code(value: object) -> bool:
+    """Whether a value is the one text of its character, which code does not keep: it takes names for one another, and has another here.
+
+    Before 3.13 the one that computing gives, `"ab"[0]`, need not be the one that is written.
+    """
+    if type(value) is not str or len(value) != 1 or not (value == "_" or (value.isascii() and value.isalnum())):
+        return False
+    return value is chr(ord(value)) and sys.intern(value) is not value
 
 
 def _written_type(cls: type) -> Any:

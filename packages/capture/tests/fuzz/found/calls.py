@@ -312,4 +312,16 @@ def f(x):
             "with torch.inference_mode(): call(f, torch.ones(3))",
         ),
     ),
+    "a character of a text is one object, after a break too": (
+        """
+items = ['a', 'bc']
+def f(x):
+    it, first = items[0], items[0]
+    it, other = it[0], items[1][1]
+    pair = [it, other]
+    outside(x)
+    return x + 1, [it[0] is it, other[0] is other, pair[0] is it, pair[1] is items[1][1], first[0] is first, it is first]
+""",
+        ("call(f, torch.ones(3))", "items[0] = 'abc'[0]", "call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
 }
