@@ -270,9 +270,8 @@ class Alias(Known):
         if name not in ("__origin__", "__args__", "__parameters__"):
             return super().attribute(m, name)
         found = None
-        if type(
-            self.value
-        ).__dictoffset__:  # of those in `typing`; others show the dictionary of the class that they are of
+        # Those of `typing` have a dictionary; others show that of the class that they are of.
+        if type(self.value).__dictoffset__:
             found = own_entry(m, self.value, self.source or Const(self.value, label_of(self.value)), name)
         return found or m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
 
