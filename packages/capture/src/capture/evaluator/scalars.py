@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped
+from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped, runs_python
 from capture.sources import Source
 from capture.trace_rules import is_recorded_builtin
 from capture.variables.assumptions import Guards
@@ -241,6 +241,8 @@ class ScalarTensors:
         leaves = tree_leaves(made_of)
         if not all(isinstance(leaf, Held | Term) or type(leaf) in _PLAIN for leaf in leaves):
             return
+        if runs_python(target if isinstance(target, str) else target.__name__):
+            return  # what that does is done when the program runs
         origins = {id(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins}
 
         def compute(given: Given) -> torch.Tensor:
