@@ -442,9 +442,9 @@ def runs_python(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _with_kernels(given: frozenset[str]) -> frozenset[str]:
-    """Names of operators, those that torch's own Python gives kernels to among them; kernels of tensors without memory compute nothing."""
+    """Of torch's own operators, those that torch's Python gives kernels to among them; kernels of tensors without memory compute nothing."""
     split = (key.split("/") for key in given)
-    return frozenset(operator.partition(".")[0] for _, operator, key in split if key != "Meta")
+    return frozenset(name.partition(".")[0] for space, name, key in split if space == "aten" and key != "Meta")
 
 
 # ---- modes ----
