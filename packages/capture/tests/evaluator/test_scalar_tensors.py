@@ -173,3 +173,18 @@ def test_writes_to_short_tensors(made: Any, write: Any) -> None:
     assert (
         torch.equal(found[0], wanted[0]) and found[1] == wanted[1] and torch.equal(found[2], wanted[2]) and last == end
     )
+
+
+def test_other_numbers_that_lie_in_the_same_memory() -> None:
+    def reread(x: torch.Tensor) -> Any:
+        bits = torch.tensor(1.0, dtype=torch.float32).view(torch.int32).to(torch.int64).item()
+        pairs = torch.tensor([1, 2, 3, 4], dtype=torch.int32).view(torch.int64)
+        added = torch.tensor([1, 2], dtype=torch.int32)
+        floats = added.view(torch.float32)
+        floats += 1
+        negated = torch._neg_view(torch.tensor([1, 2]))
+        return x + bits, bits > 5, (pairs > 5).tolist(), added.tolist(), (negated + 1).tolist()
+
+    x = torch.randn(5)
+    (found, *others), (wanted, *expected) = capture.compile(reread)(x), reread(x)
+    assert torch.equal(found, wanted) and others == expected

@@ -33,8 +33,8 @@ _MOST = 1024
 
 #: What tensors hold, by the ids of their variables and of what is computed of them.
 Given = dict[int, torch.Tensor]
-#: Sizes, strides and offset of a tensor, all of them known.
-Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+#: Sizes, strides and offset of a tensor, all of them known, and how its elements are read.
+Layout = tuple[tuple[int, ...], tuple[int, ...], int, object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,10 +323,12 @@ def _with_added(held: Held, amount: Any, alpha: Any) -> Held:
 
 
 def _part(held: Held, layout: Layout) -> Held | None:
-    """What a view holds of what is held; None where it is none of it, or of memory with gaps."""
+    """What a view holds of what is held; None where it is none of it, or of memory with gaps, or reads other numbers there."""
     if layout == held.layout:
         return held
-    (size, stride, offset), (whole, steps, start) = layout, held.layout
+    (size, stride, offset, numbers), (whole, steps, start, written) = layout, held.layout
+    if numbers != written:
+        return None
     reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
     begin = offset - start
     dense = all(
@@ -372,4 +374,4 @@ def _writes(fake: Any) -> int:
 
 def _layout(tensor: torch.Tensor) -> Layout:
     offset: Any = tensor.storage_offset()
-    return tuple(tensor.shape), tuple(tensor.stride()), offset
+    return tuple(tensor.shape), tuple(tensor.stride()), offset, (tensor.dtype, tensor.is_neg())
