@@ -9,17 +9,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from inductor.cache import DiskCache
+from inductor.device import KernelArg
 from inductor.triton import blocks, tiles
+from inductor.triton.binary import Binary
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
 
+from inductor.triton import native, settled
+
 PROGRAM = """
-import ctypes, hashlib, json, pickle, sys
+import ctypes, hashlib, json, pickle, sys, threading
 from pathlib import Path
 import torch
 from triton.backends.compiler import GPUTarget
@@ -28,7 +35,9 @@ from inductor.addresses import address_facts
 from inductor.triton import TritonBackend, native
 
 pickled, what = Path(sys.argv[1]), json.loads(sys.argv[2])
-launches, loaded = [], []
+launches, loaded, entered = [], [], []
+zeros = torch.zeros
+torch.zeros = lambda *size, device=None, **kind: zeros(*size, **kind)
 u, p = ctypes.c_uint, ctypes.c_void_p
 
 def launch(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
@@ -47,11 +56,14 @@ address = ctypes.cast(launch, p).value
 extension.configure(address_facts(), lambda device: 0, lambda device: None, address, ctypes.cast(launch_early, p).value, address)
 
 def on_device(binary, device):
+    here = threading.get_ident()
+    assert here == threading.main_thread().ident or (device, here) in entered, "it is loaded into the context of its thread"
     loaded.append(hashlib.sha256(binary.code).hexdigest())
     return native.Loaded(len(loaded), binary.threads, binary.shared, binary.early, None, binary.key)
 
 native.launcher = lambda: extension
 native.serves = lambda device: True
+native.enter_device = lambda device: entered.append((device, threading.get_ident()))
 native.target = lambda: GPUTarget("cuda", 90, 32)
 native.on_device = on_device
 torch.cuda.get_device_properties = lambda device: __import__("types").SimpleNamespace(
@@ -69,10 +81,13 @@ else:
     from inductor.backends import Devices
     from symshapes import FakeMode
 
+    def program(x):
+        return ((x.cumsum(1) if what.get("scan") else (x * 2 + 1).t().contiguous()),)
+
     with FakeMode(), torch.no_grad():
-        fake = torch.empty(4096, 1024, dtype=torch.float16, device="cuda:0")
+        fake = torch.empty(what.get("shape", [4096, 1024]), dtype=torch.float16, device="cuda:0")
     with torch.no_grad():
-        traced = aotgrad.trace_inference(lambda x: ((x * 2 + 1).t().contiguous(),), [fake], aotgrad.core_decompositions())
+        traced = aotgrad.trace_inference(program, [fake], aotgrad.core_decompositions())
     sources = [backend.emit(lowered(traced.module, traced.inputs, Options(autotune=False), Devices({"cuda": backend})).kernels[0])]
     text = backend.module_text(sources)
     pickled.write_bytes(pickle.dumps((text, sources)))
@@ -89,9 +104,13 @@ call = backend.build(text, sources)[sources[0].kernel.name]
 
 def aligned(extra):
     whole = torch.empty(4096 * 1024 + 16, dtype=torch.float16)
-    start = (-whole.data_ptr() % 16) // 2 + extra
+    start = (-whole.data_ptr() % 16) // 2 + extra + what.get("begins", 0)
     return whole[start : start + 4096 * 1024]
 
+from triton import knobs
+
+if what.get("told"):
+    knobs.compilation.store_binary_only = True
 launches.clear()
 call(aligned(0), aligned(0))
 known = "inductor.triton.kernel" not in sys.modules and "inductor.schedule" not in sys.modules
@@ -153,6 +172,59 @@ def test_launches_that_are_not_timed(run: Any) -> None:
     printed, first = run(tuning=False, times=True)
     assert not printed and run(tuning=False) == (True, first)
     assert not run(times=True)[0], "the fastest may be another one"
+
+
+def test_programs_that_share_rows(run: Any) -> None:
+    """They bring the memory by which they tell each other totals."""
+    asked = {"shape": [4, 1 << 20], "scan": True, "tuning": False}
+    printed, first = run(times=True, **asked)
+    assert not printed and run(**asked) == (True, first)
+
+
+def test_what_triton_was_told_later_is_not_kept(run: Any) -> None:
+    assert not run(tuning=False, times=True, told=True)[0]
+    assert not run(tuning=False, times=True)[0]
+
+
+def test_buffers_that_begin_anywhere_make_nobody_slower(run: Any) -> None:
+    """Who calls a kernel first decides what is kept, and not what others run."""
+    _, (anywhere,) = run(tuning=False, times=True, begins=1)
+    known, (usual,) = run(tuning=False, times=True)
+    assert not known and usual[0] != anywhere[0]
+    assert run(tuning=False, begins=1) == (True, [anywhere])
+
+
+LAUNCH = settled.Launch(4096, 64, 0, "03", True, "a key", blocks.Blocks(64, 1, True, 4, False).text())
+BINARY = Binary("kernel", b"code", 128, 0, early=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"points": -1},
+        {"points": 0},
+        {"points": 1 << 63},
+        {"block": 0},
+        {"words": -1},
+        {"assumes": "0"},
+        {"assumes": "0303"},
+        {"assumes": "of"},
+        {"narrow": 1},
+        {"points": True},
+        {},
+    ],
+    ids=str,
+)
+def test_what_says_nothing_of_the_kernel(said: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "serves", lambda device: True)
+    monkeypatch.setattr(settled, "read", lambda key: BINARY)
+    monkeypatch.setattr(settled.Launches, "_key", lambda self, source: "0" * 64)
+    buffers = [KernelArg("a", "in", torch.float32), KernelArg("b", "out", torch.float32)]
+    source: Any = SimpleNamespace(kernel=SimpleNamespace(device=torch.device("cuda:0"), args=buffers))
+    cache = DiskCache(settled.SECTION, tmp_path)
+    cache.put("0" * 64, {"launch.json": json.dumps(LAUNCH._asdict() | said).encode()})
+    found = settled.Launches(cache, lambda device: (), timed=False).find(source)
+    assert found == (None if said else (LAUNCH, BINARY))
 
 
 def test_blocks_are_read_as_they_were_written() -> None:

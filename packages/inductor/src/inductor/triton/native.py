@@ -141,11 +141,23 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def beside(function: Callable[..., T], *arguments: Any) -> Future[T]:
-    """Start something while other work goes on."""
-    begun = _workers().submit(function, *arguments)
+    """Start something while other work goes on; do it here where the interpreter ends, which starts nothing any more."""
+    try:
+        begun = _workers().submit(function, *arguments)
+    except RuntimeError:
+        return _done(function, *arguments)
     _unfinished.add(begun)
     begun.add_done_callback(_unfinished.discard)
     return begun
+
+
+def _done(function: Callable[..., T], *arguments: Any) -> Future[T]:
+    done = Future[T]()
+    try:
+        done.set_result(function(*arguments))
+    except Exception as error:  # of any kind: whoever asks for the result meets it
+        done.set_exception(error)
+    return done
 
 
 def finish() -> None:

@@ -68,7 +68,7 @@ class Launches:
             return None
         try:
             launch = Launch(**json.loads(entry.files[_FILE]))
-            sound = all(type(value) is kind for value, kind in zip(launch, _KINDS, strict=True))
+            sound = _is_sound(launch, len(_kinds(source, launch)))
         except (KeyError, ValueError, TypeError):
             return None
         binary = read(launch.binary) if sound else None
@@ -85,7 +85,7 @@ class Launches:
 
         def keep(form: int, assumes: bytes, narrow: bool, binary: str | None) -> None:
             plan = None if key is None or binary is None else settled()
-            if plan is None or plan[1] != form:
+            if plan is None or plan[1] != form or self._key(source) != key:  # Triton may have been told something since
                 return
             blocks = choices.blocks[form].text()
             launch = Launch(plan[0], plan[2], choices.words, assumes.hex(), narrow, binary or "", blocks)
@@ -122,6 +122,21 @@ class Launches:
 
 
 _KINDS = (int, int, int, str, bool, str, str)
+_BUFFER = b"\0"
+"""See `argument_kinds`."""
+
+
+def _kinds(source: KernelSource, launch: Launch) -> bytes:
+    """Of what the kernel is called with: memory that the launch brings comes last."""
+    return argument_kinds(source.kernel) + _BUFFER * (launch.words > 0)
+
+
+def _is_sound(launch: Launch, count: int) -> bool:
+    """Whether it says how a kernel of so many arguments is launched."""
+    if any(type(value) is not kind for value, kind in zip(launch, _KINDS, strict=True)):
+        return False
+    numbers = 0 < launch.points < 1 << 63 and 0 < launch.block < 1 << 63 and launch.words >= 0
+    return numbers and len(bytes.fromhex(launch.assumes)) == (count + 7) // 8
 
 
 Others = Callable[[KernelSource, str], tuple[Any, int]]
@@ -135,12 +150,18 @@ def make_call(
     launch, binary = found
     kernel = source.kernel
     address = 0 if number is None else native.device_address(number)
-    code = _Code(source, launch, native.beside(native.on_device, binary, kernel.device.index), others)
+    code = _Code(source, launch, native.beside(_loaded, binary, kernel.device.index), others)
     plan = launch.points, 0, launch.block
     call: KernelCall = native.launcher().kernel(
-        kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, code.compiled, False
+        kernel.name, _kinds(source, launch), kernel.device.index, plan, address, code.compiled, False
     )
     return with_words(launch.words, kernel.device, call)
+
+
+def _loaded(binary: Binary, device: int) -> native.Loaded:
+    """In a thread of ours, where another device may have come before: code is loaded into the context that is current."""
+    native.enter_device(device)
+    return native.on_device(binary, device)
 
 
 class _Code:
@@ -149,11 +170,18 @@ class _Code:
     def __init__(self, source: KernelSource, launch: Launch, loaded: Future[native.Loaded], others: Others) -> None:
         self._source, self._launch, self._loaded, self._ask = source, launch, loaded, others
         self._assumes = bytes.fromhex(launch.assumes)
+        kinds = _kinds(source, launch)
+        self._buffers = sum(1 << at for at, kind in enumerate(kinds) if kind == _BUFFER[0])
 
     def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, *native.Told]:
-        """As `Variants.compiled`, of the one form."""
+        """As `Variants.compiled`, of the one form.
+
+        Code that assumes less of buffers than holds would serve, too, and be slower as long as this process runs: whoever was the first
+        to launch it may have had buffers that begin anywhere.
+        """
         assumed, held = (int.from_bytes(each, "little") for each in (self._assumes, given))
-        if len(given) == len(self._assumes) and not assumed & ~held and self._launch.narrow <= narrow:
+        fits = not assumed & ~held and not (assumed ^ held) & self._buffers
+        if fits and self._launch.narrow <= narrow:
             return self._assumes, self._launch.narrow, *self._loaded.result().told
         variants, number = self._others
         made: tuple[bytes, bool, *native.Told] = variants.compiled(given, narrow, number)
