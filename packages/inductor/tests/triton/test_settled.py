@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,7 +83,7 @@ else:
     from symshapes import FakeMode
 
     def program(x):
-        return ((x.cumsum(1) if what.get("scan") else (x * 2 + 1).t().contiguous()),)
+        return (eval(what.get("program", "(x * 2 + 1).t().contiguous()")),)
 
     with FakeMode(), torch.no_grad():
         fake = torch.empty(what.get("shape", [4096, 1024]), dtype=torch.float16, device="cuda:0")
@@ -176,7 +177,7 @@ def test_launches_that_are_not_timed(run: Any) -> None:
 
 def test_programs_that_share_rows(run: Any) -> None:
     """They bring the memory by which they tell each other totals."""
-    asked = {"shape": [4, 1 << 20], "scan": True, "tuning": False}
+    asked = {"shape": [4, 1 << 20], "program": "x.cumsum(1)", "tuning": False}
     printed, first = run(times=True, **asked)
     assert not printed and run(**asked) == (True, first)
 
@@ -188,10 +189,11 @@ def test_what_triton_was_told_later_is_not_kept(run: Any) -> None:
 
 def test_buffers_that_begin_anywhere_make_nobody_slower(run: Any) -> None:
     """Who calls a kernel first decides what is kept, and not what others run."""
-    _, (anywhere,) = run(tuning=False, times=True, begins=1)
-    known, (usual,) = run(tuning=False, times=True)
+    asked = {"shape": [64, 64], "program": "x * 2 + 1", "tuning": False}
+    _, (anywhere,) = run(times=True, begins=1, **asked)
+    known, (usual,) = run(times=True, **asked)
     assert not known and usual[0] != anywhere[0]
-    assert run(tuning=False, begins=1) == (True, [anywhere])
+    assert run(begins=1, **asked) == (True, [anywhere])
 
 
 LAUNCH = settled.Launch(4096, 64, 0, "03", True, "a key", blocks.Blocks(64, 1, True, 4, False).text())
@@ -225,6 +227,28 @@ def test_what_says_nothing_of_the_kernel(said: dict[str, Any], tmp_path: Path, m
     cache.put("0" * 64, {"launch.json": json.dumps(LAUNCH._asdict() | said).encode()})
     found = settled.Launches(cache, lambda device: (), timed=False).find(source)
     assert found == (None if said else (LAUNCH, BINARY))
+
+
+def test_what_waits_for_a_thread_is_done_by_who_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads may be busy for long, compiling other kernels."""
+    waiting = Future[Any]()
+    monkeypatch.setattr(native, "beside", lambda *what: waiting)
+    monkeypatch.setattr(native, "on_device", lambda binary, device: native.Loaded(7, 128, 0, False, None, None))
+    buffers = [KernelArg("a", "in", torch.float32), KernelArg("b", "out", torch.float32)]
+    source: Any = SimpleNamespace(kernel=SimpleNamespace(device=torch.device("cuda:0"), args=buffers))
+    code = settled._Code(source, LAUNCH, BINARY, pytest.fail)
+    for _ in range(2):
+        assert code.compiled(b"\3", True, 0) == (b"\3", True, 7, 128, 0, False, None)
+    assert waiting.cancelled()
+
+
+def test_at_the_interpreter_s_end_work_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr(native, "_workers", lambda: ended)
+    assert native.beside(divmod, 7, 4).result() == (1, 3)
+    with pytest.raises(ZeroDivisionError):
+        native.beside(divmod, 7, 0).result()
 
 
 def test_blocks_are_read_as_they_were_written() -> None:

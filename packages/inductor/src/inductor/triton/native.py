@@ -145,19 +145,20 @@ def beside(function: Callable[..., T], *arguments: Any) -> Future[T]:
     try:
         begun = _workers().submit(function, *arguments)
     except RuntimeError:
-        return _done(function, *arguments)
+        return done(function, *arguments)
     _unfinished.add(begun)
     begun.add_done_callback(_unfinished.discard)
     return begun
 
 
-def _done(function: Callable[..., T], *arguments: Any) -> Future[T]:
-    done = Future[T]()
+def done(function: Callable[..., T], *arguments: Any) -> Future[T]:
+    """As `beside`, of what is done here and now."""
+    made = Future[T]()
     try:
-        done.set_result(function(*arguments))
+        made.set_result(function(*arguments))
     except Exception as error:  # of any kind: whoever asks for the result meets it
-        done.set_exception(error)
-    return done
+        made.set_exception(error)
+    return made
 
 
 def finish() -> None:

@@ -150,7 +150,7 @@ def make_call(
     launch, binary = found
     kernel = source.kernel
     address = 0 if number is None else native.device_address(number)
-    code = _Code(source, launch, native.beside(_loaded, binary, kernel.device.index), others)
+    code = _Code(source, launch, binary, others)
     plan = launch.points, 0, launch.block
     call: KernelCall = native.launcher().kernel(
         kernel.name, _kinds(source, launch), kernel.device.index, plan, address, code.compiled, False
@@ -167,8 +167,10 @@ def _loaded(binary: Binary, device: int) -> native.Loaded:
 class _Code:
     """The machine code of one kernel: what is known of first."""
 
-    def __init__(self, source: KernelSource, launch: Launch, loaded: Future[native.Loaded], others: Others) -> None:
-        self._source, self._launch, self._loaded, self._ask = source, launch, loaded, others
+    def __init__(self, source: KernelSource, launch: Launch, binary: Binary, others: Others) -> None:
+        self._source, self._launch, self._ask = source, launch, others
+        self._load = binary, source.kernel.device.index
+        self._loaded: Future[native.Loaded] = native.beside(_loaded, *self._load)
         self._assumes = bytes.fromhex(launch.assumes)
         kinds = _kinds(source, launch)
         self._buffers = sum(1 << at for at, kind in enumerate(kinds) if kind == _BUFFER[0])
@@ -182,6 +184,8 @@ class _Code:
         assumed, held = (int.from_bytes(each, "little") for each in (self._assumes, given))
         fits = not assumed & ~held and not (assumed ^ held) & self._buffers
         if fits and self._launch.narrow <= narrow:
+            if self._loaded.cancel():  # all threads compile for others, which this call does not wait for
+                self._loaded = native.done(native.on_device, *self._load)
             return self._assumes, self._launch.narrow, *self._loaded.result().told
         variants, number = self._others
         made: tuple[bytes, bool, *native.Told] = variants.compiled(given, narrow, number)
