@@ -18,6 +18,7 @@ import capture
 import meta
 from benchmarks.operators.judge import ORDER, errors, judge
 from benchmarks.operators.samples import (
+    FACTORS,
     VALUES_SKIPPED,
     Call,
     alike,
@@ -109,8 +110,8 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
 
     program: Callable[..., Any] = several if len(samples) > 1 else single
 
-    def run(program: Callable[..., Any], samples: list[Call]) -> list[Any]:
-        return _run(cell.op, program, samples, alone=len(samples) == 1)
+    def run(program: Callable[..., Any], samples: list[Call], slope: float = 1.0) -> list[Any]:
+        return _run(cell.op, program, samples, alone=len(samples) == 1, slope=slope)
 
     capture.reset()
     capture.config.on_error = "raise"
@@ -129,7 +130,7 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
             runs = [run(ours, samples) for _ in range(2)]  # the first run checks layouts, later ones do not
         answers += [judge(found, eager, exact, values=values) for found in runs]
         if exact is not None and any(verdict == "values" for verdict, _ in answers):
-            elsewhere = _errors_elsewhere(lambda samples: run(program, samples), samples, len(eager))
+            elsewhere = _errors_elsewhere(lambda *given: run(program, *given), samples, len(eager))
             answers = [judge(found, eager, exact, values=values, elsewhere=elsewhere) for found in runs]
     except Exception as error:
         answers.append(("raised", f"{type(error).__name__}: {error}".splitlines()[0][:300]))
@@ -140,22 +141,25 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
     return replace(cell, verdict=verdict, message=message, left=left, launches=launches, externs=externs)
 
 
-def _errors_elsewhere(eager: Callable[[list[Call]], list[Any]], samples: list[Call], results: int) -> list[float]:
-    """Eager's largest errors against float64 in each of its results, for samples like these."""
+def _errors_elsewhere(
+    eager: Callable[[list[Call], float], list[Any]], samples: list[Call], results: int
+) -> list[float]:
+    """Eager's largest errors against float64 in each of its results, for samples, and gradients of results, like these."""
     largest = [0.0] * results
-    for others in alike(samples):
+    for factor in FACTORS:
+        others = alike(samples, factor)
         try:
-            found = errors(eager(others), eager(widened(others)))
+            found = errors(eager(others, factor), eager(widened(others), factor))
         except Exception:  # a sample that the operator is not defined for
             continue
         largest = [max(pair) for pair in zip(largest, found, strict=True)]
     return largest
 
 
-def _run(name: str, program: Callable[..., Any], samples: list[Call], alone: bool) -> list[Any]:
+def _run(name: str, program: Callable[..., Any], samples: list[Call], alone: bool, slope: float = 1.0) -> list[Any]:
     """One run, seeded, on fresh arguments: results, gradients, and the arguments afterwards; flat.
 
-    `alone`: the program gives the results of one call, and not a list of several's.
+    `alone`: the program gives the results of one call, and not a list of several's. `slope`: the largest gradient of a result.
     """
     given = fresh(samples)
     leaves = [t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
@@ -167,16 +171,16 @@ def _run(name: str, program: Callable[..., Any], samples: list[Call], alone: boo
     wanted = [t for t in leaves if t.requires_grad and t.is_leaf]
     gradients: list[Any] = []
     if outs and wanted:
-        gradients = list(torch.autograd.grad(outs, wanted, [_slope(t) for t in outs], allow_unused=True))
+        gradients = list(torch.autograd.grad(outs, wanted, [_slope(t, slope) for t in outs], allow_unused=True))
         for call in given:
             without_unwritten_rows(name, call, wanted, gradients)
     return [*results, *gradients, *leaves]
 
 
-def _slope(t: torch.Tensor) -> torch.Tensor:
+def _slope(t: torch.Tensor, largest: float) -> torch.Tensor:
     """A gradient for a result, no two elements alike, laid out as the result is: so a compiled backward takes it."""
     with torch.no_grad():
         slope = torch.ones_like(t)
         if t.layout is torch.strided:
-            slope.copy_(torch.cos(torch.arange(t.numel(), dtype=torch.float64)).reshape(t.shape))
+            slope.copy_((largest * torch.cos(torch.arange(t.numel(), dtype=torch.float64))).reshape(t.shape))
     return slope

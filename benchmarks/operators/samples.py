@@ -128,23 +128,24 @@ def _copied(t: torch.Tensor) -> torch.Tensor:
     return copy.requires_grad_(t.requires_grad)
 
 
-def alike(tree: Any) -> list[Any]:
-    """Calls that are like this one but for their rounding: all floating tensors a little smaller, by one factor.
+FACTORS = tuple(1 - at / 64 for at in range(1, 17))
+"""By which numbers are made smaller to be rounded in another way; themselves they are exact in every dtype."""
+
+
+def alike(tree: Any, factor: float) -> Any:
+    """A call that is like this one but for its rounding: all floating tensors a little smaller, by one factor.
 
     So what holds between elements (their order, symmetry, rank, being below 1) holds as before.
     """
 
-    def smaller(value: torch.Tensor, factor: float) -> torch.Tensor:
+    def smaller(value: torch.Tensor) -> torch.Tensor:
         if value.is_floating_point() and value.layout is torch.strided:
             # The memory, as a whole: elements of an expanded tensor share theirs.
             memory = value.detach().as_strided((value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
             memory.mul_(factor)
         return value
 
-    return [
-        pytree.tree_map_only(torch.Tensor, lambda t, factor=1 - at / 32: smaller(t, factor), fresh(tree))
-        for at in range(1, 9)
-    ]
+    return pytree.tree_map_only(torch.Tensor, smaller, fresh(tree))
 
 
 def widened(tree: Any) -> Any:
