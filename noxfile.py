@@ -38,20 +38,29 @@ LIBRARIES = (
 ON_ONE_PYTHON = (
     "packages/aotgrad/tests/decompositions",
     "packages/capture/tests/arrays",
+    "packages/capture/tests/fuzz",
     "packages/cpu_codegen/tests",
     *(f"packages/inductor/tests/{part}" for part in ("cache", "codegen", "lowerings", "passes", "schedule")),
     *(f"tests_integration/test_{name}.py" for name in (
         "almost_attention", "attention", "channels_last", "columns", "complex", "cpu_benchmark", "docs", "dynamic_rows", "flex_attention",
-        "freezing", "indices", "killed", "lost_views", "model_sizes", "number_ranges", "numpy_backend", "operators", "optimizers",
-        "package", "pooled_memory", "random", "random_shapes", "recurrent", "running_products", "scans", "size_floats", "sizes_of_one",
+        "freezing", "indices", "ir_text", "killed", "lost_views", "model_sizes", "native_wrapper", "number_ranges", "numpy_backend", "operators",
+        "optimizers", "package", "pooled_memory", "random", "random_shapes", "recurrent", "running_products", "scans", "size_floats", "sizes_of_one",
         "training_memory", "training_patterns", "uncounted_rows", "written_attention", "written_inputs",
     )),
 )  # fmt: skip
 """Tests that take long, of what neither bytecode nor torch's version changes much: single operators, kernels and schedules of loops written by hand,
-files on disk, programs of few operators at many sizes."""
+files on disk, programs of few operators at many sizes; random programs, of which `fuzz` runs thousands."""
 ON_THE_OTHER = tuple(
     f"tests_integration/test_{name}.py"
-    for name in ("beside_torch_compile", "caches", "generate", "models", "one_compile")
+    for name in (
+        "architectures",
+        "beside_torch_compile",
+        "caches",
+        "generate",
+        "gradient_checkpointing",
+        "models",
+        "one_compile",
+    )
 )
 """The same of whole models, for whose libraries the older torch is: on CPython 3.12 alone."""
 

@@ -129,11 +129,12 @@ print(json.dumps([known, again[-2:]]))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Any:
+def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    compiled = tmp_path_factory.getbasetemp() / "triton"  # what tests compile that is the same
     (tmp_path / "program.py").write_text(PROGRAM)
 
     def run(**what: Any) -> tuple[bool, list[list[Any]]]:
-        environment = {**os.environ, "INDUCTOR_CACHE_DIR": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+        environment = {**os.environ, "INDUCTOR_CACHE_DIR": str(tmp_path), "TRITON_CACHE_DIR": str(compiled)}
         environment.pop("TRITON_INTERPRET", None)
         command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "kernel"), json.dumps(what)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
