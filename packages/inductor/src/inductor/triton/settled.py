@@ -50,7 +50,7 @@ class Launch(NamedTuple):
 
 
 class Launches:
-    """As they are kept on disk.
+    """Of one graph's kernels, as they are kept on disk.
 
     Args:
         facts: of a device, as far as kernels are faster or slower by it.
@@ -59,6 +59,9 @@ class Launches:
 
     def __init__(self, cache: DiskCache, facts: Callable[[torch.device], tuple[str, ...]], *, timed: bool) -> None:
         self._cache, self._facts, self._timed = cache, facts, timed
+        self._told = circumstances()
+        self._keys: dict[str, str | None] = {}
+        """By kernel."""
 
     def find(self, source: KernelSource) -> tuple[Launch, Binary] | None:
         """How the kernel was launched before, if that is known and its machine code is still there."""
@@ -85,7 +88,7 @@ class Launches:
 
         def keep(form: int, assumes: bytes, narrow: bool, binary: str | None) -> None:
             plan = None if key is None or binary is None else settled()
-            if plan is None or plan[1] != form or self._key(source) != key:  # Triton may have been told something since
+            if plan is None or plan[1] != form or circumstances() != self._told:  # Triton was told something since
                 return
             blocks = choices.blocks[form].text()
             launch = Launch(plan[0], plan[2], choices.words, assumes.hex(), narrow, binary or "", blocks)
@@ -98,26 +101,23 @@ class Launches:
             self._cache.put(key, {_FILE: json.dumps(launch._asdict()).encode()})
 
     def _key(self, source: KernelSource) -> str | None:
-        told = circumstances()
-        if told is None:
+        name = source.kernel.name
+        if name not in self._keys:
+            self._keys[name] = self._key_of(source)
+        return self._keys[name]
+
+    def _key_of(self, source: KernelSource) -> str | None:
+        if self._told is None:
             return None
         try:
             packages = package_hash("inductor")
         except Uncacheable:
             return None
         kernel = source.kernel
+        surroundings = packages, self._told, self._facts(kernel.device), self._timed
         arguments = [(arg.name, arg.role, str(arg.dtype)) for arg in kernel.args]
         sizes = str(kernel.outer_sizes), str(kernel.inner_sizes)
-        facts = (
-            packages,
-            told,
-            self._facts(kernel.device),
-            self._timed,
-            source.text,
-            source.settings,
-            arguments,
-            sizes,
-        )
+        facts = (*surroundings, source.text, source.settings, arguments, sizes)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
