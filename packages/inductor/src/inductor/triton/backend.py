@@ -88,7 +88,7 @@ class TritonBackend:
         from inductor.triton import native  # noqa: PLC0415  (see above)
         from inductor.triton.mode import INTERPRETED  # noqa: PLC0415  (see above)
 
-        if INTERPRETED or not native.serves(torch.device(self.device_type, 0)):
+        if INTERPRETED or self.device_type != "cuda" or not native.may_serve():
             return
         keep_to_own_folders()
         if compiling:

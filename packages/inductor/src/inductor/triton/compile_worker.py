@@ -21,6 +21,19 @@ from typing import Any, NamedTuple
 
 IDLE = 60
 """Seconds."""
+FIRST = """
+import triton
+import triton.language as tl
+
+from inductor.triton import library, prelude, shared_rows
+
+
+@triton.jit
+def first(out):
+    at = tl.arange(0, 128)
+    tl.store(out + at, tl.load(out + at) + tl.sum(tl.load(out + 128 + at), 0))
+"""
+"""A kernel that nobody asks for: what a process compiles first takes twice as long as what follows."""
 
 
 class Request(NamedTuple):
@@ -48,6 +61,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="triton-") as folder:
         _keep_in(folder)
         functions: dict[str, dict[str, Any]] = {}
+        if not select.select([questions], [], [], 0)[0]:
+            _compiled(_first(), {})
         # Nobody asks before the last answer came, so nothing is read ahead that could not be waited for.
         while select.select([questions], [], [], IDLE)[0]:
             try:
@@ -74,6 +89,10 @@ def _keep_in(folder: str) -> None:
     knobs.cache.dir = folder
     # In a folder that is gone with this process it tells nothing apart, and takes reading all of Triton's own files.
     cache.triton_key = lambda: ""
+
+
+def _first() -> Request:
+    return Request("first", FIRST, "first", {"out": "*fp32"}, {}, {}, ("cuda", 90, 32), {})
 
 
 def _compiled(request: Request, functions: dict[str, dict[str, Any]]) -> tuple[Any, ...] | None:

@@ -42,9 +42,19 @@ def launcher() -> Any:
     return load_native(SOURCE, "launcher")
 
 
+def may_serve() -> bool:
+    """Whether `serves` may say yes, told without Triton's driver, which a compiler takes a third of a second to build."""
+    return torch.cuda.is_available() and torch.version.hip is None
+
+
 def prepare() -> None:
     """Start to build what launches need, beside other work: where it was never built, that takes a second."""
-    beside(launcher)
+    beside(_prepare)
+
+
+def _prepare() -> None:
+    if serves(torch.device("cuda", 0)):
+        launcher()
 
 
 def native_text(source: Path) -> str:
@@ -172,7 +182,12 @@ _unfinished: set[Future[Any]] = set()
 
 def target() -> GPUTarget:
     """What kernels are compiled for."""
-    return driver.active.get_current_target()
+    with _asking:
+        return driver.active.get_current_target()
+
+
+_asking = threading.Lock()
+"""Of two threads that ask first each would build Triton's driver."""
 
 
 def on_device(binary: Binary, device: int) -> Loaded:
