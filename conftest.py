@@ -5,6 +5,7 @@ In comes a text that a test made; what it is compared with lies in `golden/` bes
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -23,6 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-goldens", action="store_true", help="write golden files anew instead of comparing")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported so far stays to the end, and collecting garbage, which some tests do often, passes over it from here on."""
+    gc.collect()
+    gc.freeze()
 
 
 def compare_with_golden(path: Path, text: str, *, rewrite: bool) -> None:
