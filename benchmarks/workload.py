@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,15 +29,16 @@ class Workload:
     step: Callable[[], list[torch.Tensor]]
     iterations: int
     """Steps per timed round, so that a round is well above the clock's grain."""
+    asking: float
+    """Seconds that it took to ask for a compiled function; compilers are imported then."""
 
 
 def workload(name: str, contender: str, *, train: bool, device: str = "cpu") -> Workload:
     """The named workload under the named contender; weights and inputs are the same for every contender."""
-    compiled = CONTENDERS[contender]
     if name == OVERHEAD:
         x = torch.arange(8, dtype=torch.float32, device=device)
-        add = compiled(add_one)
-        return Workload(lambda: [add(x)], 2000)
+        add, asking = _asked(contender, add_one)
+        return Workload(lambda: [add(x)], 2000, asking)
     module, (args, kwargs) = MODELS[name].make(train=train)
     module = copy.deepcopy(module).to(device)
     # Dropout draws from the generator in an order a compiler may choose; without it the numbers can be compared.
@@ -45,7 +47,7 @@ def workload(name: str, contender: str, *, train: bool, device: str = "cpu") -> 
             part.p = 0.0
     args = tuple(a.to(device) if isinstance(a, torch.Tensor) else a for a in args)
     kwargs = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()}
-    run = compiled(module)
+    run, asking = _asked(contender, module)
     parameters = [p for p in module.parameters() if p.requires_grad]
 
     def infer() -> list[torch.Tensor]:
@@ -59,4 +61,9 @@ def workload(name: str, contender: str, *, train: bool, device: str = "cpu") -> 
         loss_of(output).backward()
         return [*output_tensors(output), *(p.grad for p in parameters if p.grad is not None)]
 
-    return Workload(fit if train else infer, 1)
+    return Workload(fit if train else infer, 1, asking)
+
+
+def _asked(contender: str, what: Any) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return CONTENDERS[contender](what), time.perf_counter() - start
