@@ -38,7 +38,13 @@ def compiled(block, text=TEXT):
 def by_this_process(block):
     return compile_here(source(block), GPUTarget("cuda", 90, 32), {"num_warps": 2, "debug": False})
 
-workers = lambda: processes.pool()._idle
+def workers():
+    # Those that can be asked, when all that were started can.
+    pool, until = processes.pool(), time.monotonic() + 60
+    while pool._starting:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return pool._idle
 """
 
 
@@ -88,6 +94,33 @@ assert compiled(256) and workers() != [first]
 second._process.kill()
 second.alive = lambda: True  # it dies after it was looked at
 assert compiled(512) and not here
+""",
+    )
+
+
+def test_more_kernels_than_processes(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+from concurrent.futures import ThreadPoolExecutor
+binaries.prepare()
+with ThreadPoolExecutor(6) as threads:
+    found = list(threads.map(compiled, [16, 32, 64, 128, 256, 512]))
+assert len({each.code for each in found}) == 6 and not here, "all of them elsewhere"
+assert len(workers()) == processes.pool()._count == 2 and not processes.pool()._waiting
+""",
+    )
+
+
+def test_all_that_wait_are_told_that_none_can_be_started(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+from concurrent.futures import ThreadPoolExecutor
+sys.executable = "/bin/false"
+with ThreadPoolExecutor(4) as threads:
+    assert all(threads.map(compiled, [16, 32, 64, 128]))
+assert len(here) == 4 and not workers() and processes.pool()._most == processes.pool()._count == 0
 """,
     )
 
@@ -161,7 +194,8 @@ import subprocess
 asked = subprocess.run([sys.executable, "-c", '''
 from inductor.triton import binaries, processes
 binaries.prepare()
-print(*(worker._process.pid for worker in processes.pool()._idle))
+pool = processes.pool()
+print(*(worker._process.pid for worker in [*pool._idle, *pool._starting]))
 '''], capture_output=True, text=True, check=True)
 pids = [int(pid) for pid in asked.stdout.split()]
 assert len(pids) == 2

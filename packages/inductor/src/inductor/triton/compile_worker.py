@@ -1,8 +1,8 @@
 """A process that compiles kernels for another one: run as a file, which imports Triton, but neither torch nor the rest of inductor.
 
-Flows in: the path for imports, in JSON, as its argument; on standard input, pickled, a `Request` a kernel. Flows out, on standard output: for
-each the fields of a `Binary`, or None where that failed: who asked compiles it, and meets the error. It ends with its input, or when it
-was idle for long.
+Flows in: as arguments the path for imports, in JSON, and whether it is started `ahead` of what it will be asked; on standard input, pickled, a
+`Request` a kernel. Flows out, on standard output: None where it can be asked; for each kernel the fields of a `Binary`, or None where that
+failed: who asked compiles it, and meets the error. It ends with its input, or when it was idle for long.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def first(out):
     at = tl.arange(0, 128)
     tl.store(out + at, tl.load(out + at) + tl.sum(tl.load(out + 128 + at), 0))
 """
-"""A kernel that nobody asks for: what a process compiles first takes twice as long as what follows."""
+"""A kernel for practice: what a process compiles first takes twice as long as what follows."""
 
 
 class Request(NamedTuple):
@@ -61,8 +61,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="triton-") as folder:
         _keep_in(folder)
         functions: dict[str, dict[str, Any]] = {}
-        if not select.select([questions], [], [], 0)[0]:
+        if sys.argv[2] == "ahead":
             _compiled(_first(), {})
+        pickle.dump(None, answers)
+        answers.flush()
         # Nobody asks before the last answer came, so nothing is read ahead that could not be waited for.
         while select.select([questions], [], [], IDLE)[0]:
             try:

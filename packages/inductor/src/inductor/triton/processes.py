@@ -56,18 +56,23 @@ class Worker:
 
     Args:
         settings: what Triton is told by the environment, which the process has as it is now.
+        ahead: whether nothing waits for it yet: it compiles once for practice, then.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, ahead: bool) -> None:
         self.settings = settings
         environment = {**os.environ, "TRITON_INTERPRET": "0"}
         # Without the script's own folder on the path, whose files are no modules.
-        command = [sys.executable, "-P", str(WORKER), json.dumps(sys.path)]
+        command = [sys.executable, "-P", str(WORKER), json.dumps(sys.path), "ahead" if ahead else "now"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert self._process.stdin and self._process.stdout
         self._questions, self._answers = self._process.stdin, self._process.stdout
         self.proved = False
         """It answered."""
+
+    def greet(self) -> None:
+        """Wait until it can be asked; raises one of `_ENDS` where the process is gone."""
+        pickle.load(self._answers)
 
     def compile(self, request: Request) -> Binary | None:
         """Raises one of `_ENDS` where the process is gone."""
@@ -85,7 +90,6 @@ class Worker:
         """Let it end."""
         with contextlib.suppress(OSError):
             self._questions.close()
-        self._answers.close()
 
     def close(self) -> None:
         """See to it that it ended."""
@@ -95,24 +99,30 @@ class Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._answers.close()  # not before: who greets it reads
 
 
 class Pool:
-    """Workers, started as they are needed and up to a number; each serves one thread at a time."""
+    """Workers, started as they are needed and up to a number; each serves one thread at a time. A thread takes the first that is free, which
+    one that served another often is before one that starts for it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._idle: list[Worker] = []
+        self._starting: set[Worker] = set()
         self._count = 0
+        """Of all: those that serve, too."""
+        self._waiting = 0
+        """Threads."""
 
     def prepare(self, settings: Settings) -> bool:
         """Start some; whether there are any."""
-        while self._count < min(self._most, AT_ONCE):
-            worker = self._start(settings)
-            if worker is None:
-                break
-            self._give_back(worker)
+        for _ in range(AT_ONCE):
+            with self._changed:
+                if self._count >= min(self._most, AT_ONCE):
+                    break
+                self._start(settings, ahead=True)
         return self._most > 0
 
     def compile(self, request: Request, settings: Settings) -> Binary | None:
@@ -128,51 +138,88 @@ class Pool:
                 if not isinstance(error, _ENDS):
                     raise
             else:
-                self._give_back(worker)
+                with self._changed:
+                    self._give_back(worker)
                 return found
         return None
 
     def close(self) -> None:
         """Let all end that nothing is asked of."""
-        with self._lock:
-            for worker in self._idle:
-                worker.leave()
-            while self._idle:
-                self._count -= 1
-                self._idle.pop().close()
+        with self._changed:
+            leaving = [*self._idle, *self._starting]
+            self._idle.clear()
+            self._starting.clear()
+            self._count -= len(leaving)
+        for worker in leaving:
+            worker.leave()
+        for worker in leaving:
+            worker.close()
 
     def _take(self, settings: Settings) -> Worker | None:
-        with self._lock:
-            while self._idle:
-                worker = self._idle.pop()
-                if worker.settings == settings and worker.alive():
-                    return worker
-                self._count -= 1
-                worker.close()
-        return self._start(settings)
+        with self._changed:
+            self._waiting += 1
+            try:
+                while True:
+                    worker = self._free(settings)
+                    if worker is not None:
+                        return worker
+                    if self._count < self._most and len(self._starting) < self._waiting:
+                        self._start(settings, ahead=False)
+                    if not self._count:
+                        return None
+                    if not self._idle:
+                        self._changed.wait()
+            finally:
+                self._waiting -= 1
 
-    def _start(self, settings: Settings) -> Worker | None:
-        with self._lock:
-            if self._count >= self._most:
-                return None
-            self._count += 1
+    def _free(self, settings: Settings) -> Worker | None:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.settings == settings and worker.alive():
+                return worker
+            self._count -= 1
+            worker.close()
+        return None
+
+    def _start(self, settings: Settings, *, ahead: bool) -> None:
         try:
-            return Worker(settings)
+            worker = Worker(settings, ahead=ahead)
         except OSError:  # nor will another one start: no such interpreter, no memory
-            with self._lock:
-                self._count, self._most = self._count - 1, 0
-            return None
+            self._most = 0
+            return
+        self._count += 1
+        self._starting.add(worker)
+        try:
+            threading.Thread(target=self._greet, args=(worker,), name="triton-greet", daemon=True).start()
+        except RuntimeError:  # the interpreter ends, and starts nothing any more
+            self._greet(worker)
+
+    def _greet(self, worker: Worker) -> None:
+        try:
+            worker.greet()
+        except (*_ENDS, ValueError):  # gone, or closed
+            with self._changed:
+                if worker not in self._starting:
+                    return
+                self._starting.discard(worker)
+            self._drop(worker)
+            return
+        with self._changed:
+            if worker in self._starting:
+                self._starting.discard(worker)
+                self._give_back(worker)
 
     def _give_back(self, worker: Worker) -> None:
-        with self._lock:
-            self._idle.append(worker)
+        self._idle.append(worker)
+        self._changed.notify()
 
     def _drop(self, worker: Worker) -> None:
         worker.close()
-        with self._lock:
+        with self._changed:
             self._count -= 1
             if not worker.proved:  # the next one would fail as well
                 self._most = 0
+            self._changed.notify_all()
 
 
 _pools: list[Pool] = []
