@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+from triton.backends import backends
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.build import compile_module_from_src
@@ -44,7 +45,7 @@ def launcher() -> Any:
 
 def may_serve() -> bool:
     """Whether `serves` may say yes, told without Triton's driver, which a compiler takes a third of a second to build."""
-    return torch.cuda.is_available() and torch.version.hip is None
+    return "nvidia" in backends and backends["nvidia"].driver.is_active()
 
 
 def prepare() -> None:
