@@ -40,6 +40,7 @@ ON_ONE_PYTHON = (
     "packages/capture/tests/arrays",
     "packages/capture/tests/fuzz",
     "packages/cpu_codegen/tests",
+    "packages/symshapes/tests/rules",
     *(f"packages/inductor/tests/{part}" for part in ("cache", "codegen", "lowerings", "passes", "schedule")),
     *(f"tests_integration/test_{name}.py" for name in (
         "almost_attention", "attention", "channels_last", "columns", "complex", "cpu_benchmark", "docs", "dynamic_rows", "flex_attention",
@@ -75,7 +76,7 @@ def install_packages(session: nox.Session, *names: str, torch: str) -> None:
 def run_tests(session: nox.Session, *options: str) -> None:
     """Each part's own tests, then the parts together."""
     asked = session.posargs or ["packages", "tests_integration"]
-    session.run("pytest", "-n", "auto", "--timeout=600", *options, *asked)
+    session.run("pytest", "-n", "auto", "--dist", "worksteal", "--timeout=600", *options, *asked)
 
 
 @nox.session

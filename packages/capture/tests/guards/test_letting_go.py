@@ -190,7 +190,7 @@ def test_a_class_where_another_lay_is_not_taken_for_it(watched: bool) -> None:
             held.value.__class__ = made()
         else:
             held.value = None
-        gc.collect()
+        gc.collect(1)  # the class was made a moment ago
         others = [made() for _ in range(30)]
         same_place = [each for each in others if id(each) in places]
         for each in same_place or others[:1]:
