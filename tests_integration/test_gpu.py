@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -393,3 +394,19 @@ def test_one_function_over_several_dtypes() -> None:
         given = [(8 * torch.randn(100, device="cuda")).to(dtype) for _ in range(2)]
         tolerance = {"rtol": 1e-2, "atol": 1e-2} if dtype.itemsize == 2 else {}
         torch.testing.assert_close(compiled(*given), program(*given), **tolerance)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize(
+    "how", [{}, {"batch_first": True, "bidirectional": True, "num_layers": 2}], ids=["plain", "more"]
+)
+def test_cudnns_networks_find_their_weights(kind: Any, how: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    module = kind(16, 24, **how).cuda().eval()
+    x = torch.randn(5, 7, 16, device="cuda")
+    compiled = meta.compile(lambda x: module(x * 2))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")  # cuDNN's that it has to copy them at each call
+        expected = module(x * 2)
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), expected)

@@ -219,3 +219,42 @@ def test_another_process_imports_nothing_that_compiles(tmp_path: Path) -> None:
     ]
     assert "inductor.lower" in told[0]
     assert told[1].strip() == "[]"
+
+
+OF_ITS_OWN = """
+import torch, capture, meta
+capture.config.on_error = "raise"
+torch.manual_seed(0)
+
+@torch.library.custom_op("again::scaled_", mutates_args={"x"})
+def scaled_(x: torch.Tensor, by: float) -> None:
+    x.mul_(by)
+
+@scaled_.register_fake
+def _(x, by):
+    pass
+
+network = torch.nn.LSTM(4, 5).eval()
+
+def recurrent(x):
+    return network(x * 2)[0]
+
+def written(x):
+    y = x + 1
+    torch.ops.again.scaled_(y, 3.0)
+    return y
+
+x = torch.randn(3, 2, 4)
+with torch.no_grad():
+    for program in (recurrent, written):
+        torch.testing.assert_close(meta.compile(program)(x), program(x))
+"""
+
+
+def test_another_process_has_the_operators_that_are_called(tmp_path: Path) -> None:
+    environment = {**os.environ, "INDUCTOR_CACHE_DIR": str(tmp_path)}
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", OF_ITS_OWN], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions
 
 import torch
 
@@ -21,6 +21,8 @@ from symshapes import dataclass
 
 GROUP = "inductor.device_backends"
 VARIABLE = "INDUCTOR_DEVICE_BACKENDS"
+_SAID = "entry_points.txt"
+"""Where a distribution says what it brings."""
 
 BackendOf = Callable[[torch.device], DeviceBackend]
 
@@ -131,8 +133,23 @@ def _named(kind: str, distribution: str, installed: Mapping[str, EntryPoint]) ->
 
 def _installed(kind: str) -> dict[str, EntryPoint]:
     """Entry points for a device type by the distribution that has them."""
-    found = entry_points(group=GROUP, name=kind)
-    return {_normal(entry.dist.name if entry.dist else entry.value): entry for entry in found}
+    found: dict[str, EntryPoint] = {}
+    for each in distributions():
+        # Others' entry points are not parsed: of all that are installed that takes most of the time.
+        text = each.read_text(_SAID)
+        if text is None or GROUP not in text or _first(each.name, text) != text:
+            continue
+        for entry in each.entry_points.select(group=GROUP, name=kind):
+            found.setdefault(_normal(each.name), entry)
+    return found
+
+
+def _first(name: str, text: str) -> str | None:
+    """What the distribution says of that name that Python would import; `text` where it lies under another name than it has."""
+    try:
+        return distribution(name).read_text(_SAID)
+    except PackageNotFoundError:
+        return text
 
 
 def _normal(name: str) -> str:

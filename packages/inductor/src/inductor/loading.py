@@ -14,6 +14,7 @@ import torch
 from inductor.artefact import CompiledGraph, Stats
 from inductor.backends import BackendOf, Devices
 from inductor.cache import DiskCache
+from inductor.codegen.source import missing_operators
 from inductor.device import DeviceBackend, TuningBackend
 from inductor.host import HOST
 from inductor.options import Options
@@ -62,6 +63,8 @@ def stored_graph(
         parts = parts_of(entry.files)
     if parts is None:
         cache.remove(key)
+        return None
+    if missing_operators(parts.wrapper.text):  # those made of a program's own operators, which a trace of it will make
         return None
     stats.cache = "hit"
     return CompiledGraph(parts, entry.folder, stats, built_by, constants)

@@ -7,7 +7,7 @@ from symshapes.collecting import collection_held_back
 
 # What an import makes stays: a collection would walk over all that the program has, and find nothing.
 with collection_held_back():
-    from symshapes._torch import register_fake
+    from symshapes._torch import definer_of, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
     from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
@@ -162,6 +162,7 @@ __all__ = [
     "contiguous_strides",
     "counted_factories",
     "dataclass",
+    "definer_of",
     "evaluate",
     "expr_of",
     "expr_text",

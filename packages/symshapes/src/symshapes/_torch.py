@@ -4,6 +4,7 @@ A new torch release is this file's work: names in, plain functions and constants
 """
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,19 @@ def register_fake(name: str, function: Callable[..., Any], library: torch.librar
     """
     fake = torch._library.simple_registry.singleton.find(name).fake_impl
     library._registration_handles.append(fake.register(function, function.__module__, lib=library))
+    module = sys.modules[function.__module__]
+    if getattr(
+        module.__spec__, "_initializing", False
+    ):  # what is defined later another process's import will not define
+        _definers[name] = module.__name__
+
+
+_definers: dict[str, str] = {}
+
+
+def definer_of(name: str) -> str | None:
+    """The module whose import defines an operator of a package's own library ("namespace::name"), if one does."""
+    return _definers.get(name)
 
 
 # What `torch.library.get_ctx` gives such a function is set by the mode that runs it.

@@ -5,13 +5,15 @@ Flows in: the lines of `call` and what they refer to. Flows out: `WrapperSource`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from inductor.codegen.guards import without_head
-from symshapes import StraightLine, dataclass
+from symshapes import StraightLine, dataclass, definer_of
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def module_text(kernels: int, bound: Mapping[str, str], lines: Sequence[str], in
     listed = ",\n".join("            " + each for each in inputs)
     return (
         f'"""Generated: {kernels} kernels. Runs a benchmark of itself: python <this file>."""\n\n'
+        + "".join(f"import {module}\n" for module in _definers(bound.values()))
         + "import torch\n\n"
         + names
         + ("\n" if names else "")
@@ -53,6 +56,24 @@ def module_text(kernels: int, bound: Mapping[str, str], lines: Sequence[str], in
         + "    from inductor.benchmark import benchmark\n\n"
         + f"    benchmark(\n        __file__,\n        [\n{listed}{',' if listed else ''}\n        ],\n    )\n"
     )
+
+
+OPERATOR = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
+"""How text calls an operator."""
+
+
+def _definers(values: Iterable[str]) -> list[str]:
+    """Modules to import for operators that they define."""
+    called = {"::".join(found.groups()) for value in values for found in OPERATOR.finditer(value)}
+    return sorted({module for module in map(definer_of, called) if module is not None})
+
+
+def missing_operators(text: str) -> list[str]:
+    """Operators that a wrapper's text calls and that nothing has defined in this process, when what it imports is imported."""
+    for module in re.findall(r"^import (\S+)$", text.partition("\n\n\n")[0], re.MULTILINE):
+        importlib.import_module(module)
+    called = sorted({found.groups() for found in OPERATOR.finditer(text)})
+    return [f"{space}::{name}" for space, name in called if not hasattr(getattr(torch.ops, space), name)]
 
 
 def straight_line(text: str, namespace: Mapping[str, Any]) -> StraightLine:

@@ -1,0 +1,96 @@
+"""Recurrent networks of cuDNN in inference: one call of torch's own, which finds out by itself how the weights lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import aotgrad
+from aotgrad.decompositions import recurrent  # noqa: F401  (defines the operator)
+from symshapes import FakeMode
+
+KINDS: dict[str, Any] = {
+    "relu": lambda **how: nn.RNN(4, 5, nonlinearity="relu", **how),
+    "tanh": lambda **how: nn.RNN(4, 5, **how),
+    "lstm": lambda **how: nn.LSTM(4, 5, **how),
+    "projected": lambda **how: nn.LSTM(4, 5, proj_size=3, **how),
+    "gru": lambda **how: nn.GRU(4, 5, **how),
+}
+MODES = {"relu": 0, "tanh": 1, "lstm": 2, "projected": 2, "gru": 3}
+HOW: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "batch first": {"batch_first": True, "num_layers": 2},
+    "both directions": {"bidirectional": True, "bias": False},
+}
+
+
+def states_of(module: nn.RNNBase, batch: int) -> Any:
+    count = module.num_layers * (2 if module.bidirectional else 1)
+    hidden = torch.randn(count, batch, module.proj_size or module.hidden_size)
+    return (hidden, torch.randn(count, batch, module.hidden_size)) if module.mode == "LSTM" else hidden
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("how", HOW.values(), ids=list(HOW))
+@pytest.mark.parametrize("name", KINDS)
+def test_it_is_torchs_call(name: str, how: dict[str, Any], packed: bool) -> None:
+    torch.manual_seed(0)
+    module = KINDS[name](**how).eval()
+    states = states_of(module, 3)
+    hidden, cell = states if isinstance(states, tuple) else (states, None)
+    weights = [weight for layer in module.all_weights for weight in layer]
+    x = torch.randn(3, 6, 4) if module.batch_first else torch.randn(6, 3, 4)
+    sizes: list[int] = []
+    with torch.no_grad():
+        if packed:
+            x = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([6, 4, 1]), batch_first=module.batch_first)
+            expected, last = module(x, states)
+            x, sizes, expected = x.data, x.batch_sizes.tolist(), expected.data
+        else:
+            expected, last = module(x, states)
+    found = torch.ops.aotgrad.cudnn_network.default(
+        x, weights, module.bias, hidden, cell, MODES[name], 5, module.proj_size, module.num_layers,
+        module.batch_first and not packed, False, module.bidirectional, sizes,
+    )  # fmt: skip
+    last = last if cell is not None else (last, hidden.new_empty(0))
+    for one, other in zip(found, (expected, *last), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.filterwarnings("ignore:RNN module weights")
+def test_it_takes_the_place_of_cudnns(name: str) -> None:
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+    functions: dict[str, Any] = {"relu": torch.rnn_relu, "tanh": torch.rnn_tanh, "gru": torch.gru}
+    function = functions.get(name, torch.lstm)
+    module = KINDS[name](batch_first=True).eval()
+    count = sum(map(len, module.all_weights))
+
+    class Whole(nn.Module):
+        def forward(self, x: Any, h: Any, c: Any, *weights: Any) -> Any:
+            states = (h, c) if function is torch.lstm else h
+            found = torch._cudnn_rnn(
+                x, [*weights], count, None, h, c if function is torch.lstm else None, MODES[name], 5, module.proj_size, 1, True, 0.0, False,
+                False, [], None,
+            )  # fmt: skip
+            return states, found[:3]
+
+    with FakeMode():
+        sizes = [
+            (2, 7, 4),
+            (1, 2, module.proj_size or 5),
+            (1, 2, 5),
+            *(w.shape for each in module.all_weights for w in each),
+        ]
+        inputs = [torch.empty(size, device="cuda") for size in sizes]
+        with torch.no_grad():
+            graph = aotgrad.trace_inference(Whole(), inputs).graph
+    (network,) = graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network.default)
+    assert not graph.find_nodes(op="call_function", target=torch.ops.aten._cudnn_rnn.default)
+    output = network.meta["val"][0]
+    width = module.proj_size or 5
+    assert (output.shape, output.stride()) == ((2, 7, width), (width, 2 * width, 1))
