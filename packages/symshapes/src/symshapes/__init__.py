@@ -7,7 +7,7 @@ from symshapes.collecting import collection_held_back
 
 # What an import makes stays: a collection would walk over all that the program has, and find nothing.
 with collection_held_back():
-    from symshapes._torch import register_fake
+    from symshapes._torch import python_kernels, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
     from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
@@ -199,6 +199,7 @@ __all__ = [
     "phase",
     "policy_of",
     "print_expr",
+    "python_kernels",
     "read_exprs",
     "refused",
     "register_fake",
