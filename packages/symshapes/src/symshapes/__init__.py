@@ -107,6 +107,7 @@ with collection_held_back():
     )
     from symshapes.runtime_checks import refused, require
     from symshapes.straight_line import StraightLine, names_in
+    from symshapes.turns import in_turn
     from symshapes.undisturbed import levels_kept, undisturbed_autograd
 
 __all__ = [
@@ -171,6 +172,7 @@ __all__ = [
     "fixed_ambient",
     "hint_of",
     "holds_all_of",
+    "in_turn",
     "index_symbol",
     "inverse_permutation",
     "is_block",
