@@ -5,12 +5,14 @@ A new torch release is this file's work: names in, plain functions out.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from symshapes import python_kernels
 
 
 def next_autograd_number() -> int:
@@ -65,21 +67,14 @@ def modes_on() -> bool:
 
 def kernels_of_others() -> Iterator[tuple[str, str]]:
     """Kernels that Python code that does not come with torch has given to torch's own operators, by the operator's name and the
-    dispatcher's key, but for those of tensors without memory. No public function lists them, or says whose they are: the dispatcher's
-    dump has the file that made the library they are of, which is `torch.library`'s own for those who go by its functions."""
+    dispatcher's key, but for those of tensors without memory. No public function says whose they are: the dispatcher's dump has the
+    file that made the library they are of, which is `torch.library`'s own for those who go by its functions."""
     folder = os.path.dirname(torch.__file__) + os.sep
-    for name in _given(frozenset(torch.library._impls)):
-        _, operator, key = name.split("/")
+    for operator, key in itertools.chain.from_iterable(python_kernels().values()):
         dump = torch._C._dispatch_dump(f"aten::{operator}").splitlines()
         homes = [line.partition(": registered at ")[2] for line in dump if line.startswith((f"{key}: ", f"{key}["))]
         if not any(home.startswith(folder) and not home.startswith(torch.library.__file__) for home in homes):
             yield f"aten::{operator}", key
-
-
-@functools.lru_cache(maxsize=1)
-def _given(names: frozenset[str]) -> list[str]:
-    """Of some 2000 names those few that are of torch's operators and not of tensors without memory; they seldom change."""
-    return sorted(name for name in names if name[-5:] != "/Meta" and name[:5] == "aten/")
 
 
 def key_of(device: torch.device) -> str:

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
-from symshapes import FakeTensor, facts_of, register_fake
+from symshapes import FakeTensor, facts_of, in_turn, register_fake
 
 _library = torch.library.Library("aotgrad", "FRAGMENT")
 
@@ -128,6 +128,7 @@ class _AsItRuns(torch.autograd.Function):
         return None, *(next(gradients) if needed else None for needed in wanted)
 
 
+@in_turn
 @functools.cache
 def gradient_operator(op: Any, wanted: tuple[bool, ...]) -> Any:
     """The operator that gives gradients of `op`: `(results, tangents, *args of op) -> gradients`.

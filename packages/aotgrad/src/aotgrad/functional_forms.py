@@ -21,6 +21,7 @@ from symshapes import (
     OperatorFacts,
     dataclass,
     facts_of,
+    in_turn,
     register_fake,
     register_in_place,
     register_launches,
@@ -131,6 +132,7 @@ class Blocks:
         return forms_of(self.op, self.layout, tuple(self._dims))
 
 
+@in_turn
 @functools.cache
 def forms_of(op: Any, layout: Layout, dims: tuple[int, ...]) -> Forms:
     """The forms of calls of `op` whose tensors lie so; `dims` are the dimensions of each view.

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
 from aotgrad.functional_forms import schema_texts
-from symshapes import SYMBOLIC, facts_of, register_fake
+from symshapes import SYMBOLIC, facts_of, in_turn, register_fake
 
 _library = torch.library.Library("aotgrad", "FRAGMENT")
 
@@ -60,6 +60,7 @@ def _is_tensor(argument: Any) -> bool:
     return str(argument.type) in ("Tensor", "Optional[Tensor]")
 
 
+@in_turn
 @functools.cache
 def _as_registered(op: Any, numbers: tuple[str, ...]) -> Any:
     """The operator for calls that give numbers for these tensors."""

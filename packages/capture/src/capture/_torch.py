@@ -12,7 +12,7 @@ import ctypes
 import re
 import sys
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType
 from typing import Any
@@ -433,18 +433,6 @@ def tensor_codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int, in
     if by_dtype is None or by_device is None:
         return None
     return by_dtype[0], by_device[1], by_device[2], by_dtype[3]
-
-
-def runs_python(name: str) -> bool:
-    """Whether Python code has given a kernel to an operator of this name: a call acts as that does. No public function lists them."""
-    return name in _with_kernels(frozenset(torch.library._impls))
-
-
-@lru_cache(maxsize=1)
-def _with_kernels(given: frozenset[str]) -> frozenset[str]:
-    """Of torch's own operators, those that torch's Python gives kernels to among them; kernels of tensors without memory compute nothing."""
-    split = (key.split("/") for key in given)
-    return frozenset(name.partition(".")[0] for space, name, key in split if space == "aten" and key != "Meta")
 
 
 # ---- modes ----

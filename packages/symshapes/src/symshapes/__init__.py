@@ -7,7 +7,7 @@ from symshapes.collecting import collection_held_back
 
 # What an import makes stays: a collection would walk over all that the program has, and find nothing.
 with collection_held_back():
-    from symshapes._torch import definer_of, register_fake
+    from symshapes._torch import definer_of, python_kernels, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
     from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
@@ -107,6 +107,7 @@ with collection_held_back():
     )
     from symshapes.runtime_checks import refused, require
     from symshapes.straight_line import StraightLine, names_in
+    from symshapes.turns import in_turn
     from symshapes.undisturbed import levels_kept, undisturbed_autograd
 
 __all__ = [
@@ -172,6 +173,7 @@ __all__ = [
     "fixed_ambient",
     "hint_of",
     "holds_all_of",
+    "in_turn",
     "index_symbol",
     "inverse_permutation",
     "is_block",
@@ -200,6 +202,7 @@ __all__ = [
     "phase",
     "policy_of",
     "print_expr",
+    "python_kernels",
     "read_exprs",
     "refused",
     "register_fake",

@@ -5,7 +5,7 @@ A new torch release is this file's work: names in, plain functions and constants
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -86,9 +86,8 @@ def register_fake(name: str, function: Callable[..., Any], library: torch.librar
     fake = torch._library.simple_registry.singleton.find(name).fake_impl
     library._registration_handles.append(fake.register(function, function.__module__, lib=library))
     module = sys.modules[function.__module__]
-    if getattr(
-        module.__spec__, "_initializing", False
-    ):  # what is defined later another process's import will not define
+    # What a module defines when it was imported already another process's import will not define.
+    if getattr(module.__spec__, "_initializing", False):
         _definers[name] = module.__name__
 
 
@@ -98,6 +97,25 @@ _definers: dict[str, str] = {}
 def definer_of(name: str) -> str | None:
     """The module whose import defines an operator of a package's own library ("namespace::name"), if one does."""
     return _definers.get(name)
+
+
+def python_kernels() -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Of torch's own operators those that Python code has given kernels to, by their names ("add"): a call may act as such a kernel does.
+
+    Each kernel is the name with its overload ("add.Tensor") and the dispatcher's key ("CPU"); those of tensors without memory, of which
+    torch has many of its own, compute nothing and are left out. No public function lists them.
+    """
+    return _python_kernels(frozenset(torch.library._impls))
+
+
+@functools.lru_cache(maxsize=1)
+def _python_kernels(given: frozenset[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Of some 2000 names, which seldom change."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in sorted(name for name in given if name[:5] == "aten/" and name[-5:] != "/Meta"):
+        _, operator, key = each.split("/")
+        found.setdefault(operator.partition(".")[0], []).append((operator, key))
+    return found
 
 
 # What `torch.library.get_ctx` gives such a function is set by the mode that runs it.

@@ -13,7 +13,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.labels import is_long, label_of
 from capture.sources import Applied, Attr, Const, Item, Referent, Source
-from capture.variables.base import Effects, Errors, Interpreter, Variable
+from capture.variables.base import Interpreter, Variable
 from capture.variables.building import builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
@@ -23,6 +23,8 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, build_object
 from capture.variables.placeholders import Lazy
+from capture.variables.program_state import Effects
+from capture.variables.semantics import Errors
 from capture.variables.sequences import Tuple
 from symshapes import UnbackedError
 
@@ -65,7 +67,9 @@ def _is_limited(found: Any, args: list[Any]) -> bool:
 class VariableBuilder:
     """Builds the variables of one attempt, one for each real object in ``inputs``. ``m`` is handed to those that build."""
 
-    def __init__(self, m: Interpreter, guards: GuardTable, effects: Effects, errors: Errors, inputs: Inputs) -> None:
+    def __init__(
+        self, m: Interpreter, guards: GuardTable, effects: Effects[Variable], errors: Errors[Variable], inputs: Inputs
+    ) -> None:
         self._m = m
         self._guards = guards
         self._effects = effects

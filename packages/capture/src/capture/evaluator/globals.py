@@ -14,8 +14,10 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Global, ModuleGlobal, Namespace, Source
 from capture.variables.assumptions import Guards
-from capture.variables.base import Builder, Errors, Variable
+from capture.variables.base import Variable
 from capture.variables.placeholders import Lazy
+from capture.variables.program_state import Builder
+from capture.variables.semantics import Errors
 
 from .builder import Inputs
 from .side_effects import SideEffects
@@ -28,9 +30,9 @@ class ProgramGlobals:
         self,
         root: dict[str, Any],
         guards: Guards,
-        builder: Builder,
+        builder: Builder[Variable],
         effects: SideEffects,
-        errors: Errors,
+        errors: Errors[Variable],
         inputs: Inputs,
     ) -> None:
         self._root = root

@@ -19,11 +19,12 @@ from capture.settings import in_force
 from capture.sources import Const, Source
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
-from capture.variables.base import Args, Builder, Interpreter, Kwargs, Variable
+from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.placeholders import resolved
+from capture.variables.program_state import Builder
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
@@ -83,7 +84,7 @@ class GraphRecorder:
         effects: SideEffects,
         errors: ProgramErrors,
         guards: Guards,
-        builder: Builder,
+        builder: Builder[Variable],
         dynamic_sizes: DynamicSizes,
         refusals: Refusals,
     ) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped, runs_python
+from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped
 from capture.sources import Source
 from capture.trace_rules import is_recorded_builtin
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
-from symshapes import dataclass, is_unbacked, print_expr
+from symshapes import dataclass, is_unbacked, print_expr, python_kernels
 
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
@@ -241,7 +241,7 @@ class ScalarTensors:
         leaves = tree_leaves(made_of)
         if not all(isinstance(leaf, Held | Term) or type(leaf) in _PLAIN for leaf in leaves):
             return
-        if runs_python(target if isinstance(target, str) else target.__name__):
+        if (target if isinstance(target, str) else target.__name__) in python_kernels():
             return  # what that does is done when the program runs
         origins = {id(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins}
 

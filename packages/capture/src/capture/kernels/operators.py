@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import torch
 
-from symshapes import dataclass, register_fake, register_launches
+from symshapes import dataclass, in_turn, register_fake, register_launches
 
 from .description import Kernel
 
@@ -59,6 +59,7 @@ class Launcher:
 _TYPES = {"int": "SymInt", "float": "float"}
 
 
+@in_turn
 def operator_of(kernel: Kernel, launcher: Launcher, texts: list[str]) -> Any:
     """The operator. `texts` are the sources of the kernel and its helpers: equal kernels get equal names in every process."""
     key = (

@@ -43,7 +43,8 @@ from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .own_keys import real_hash
 from .partials import Partial
 from .sequences import List, Sequence, Tuple
-from .sets import Set, hashes_as_itself
+from .set_elements import hashes_as_itself
+from .sets import Set
 from .tensors import Tensor
 
 

@@ -22,7 +22,8 @@ from .own_keys import check_kept
 from .placeholders import Lazy, real_of
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
-from .sets import SET_ALGEBRA, SET_OPERATORS, Given, Set, hashes_as_itself, unordered
+from .set_elements import Given, hashes_as_itself
+from .sets import SET_ALGEBRA, SET_OPERATORS, Set, unordered
 
 
 class VarKey:

@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
-import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from capture._native import has_holes, placed, same_places
+from capture._native import placed, same_places
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, Predicate
-from capture.sources import Const, Source
+from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds, converts
-from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
-from .handlers import handles
+from .constants import BoundBuiltin, Constant
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
-from .lookups import shown_type, tells_in_its_own_way
-from .numbers import Symbolic
+from .lookups import shown_type
 from .operations import COMPARE
 from .own_keys import check_kept
-from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter, method_of
-from .sequences import DUNDERS, Tuple, builtin_method
-from .slices import Range
-from .unseen import UnseenElements, hashes_plainly
-
-#: A real set; None where the elements are not all known.
-Twin = set[Any] | frozenset[Any] | None
+from .sequences import DUNDERS, builtin_method
+from .set_elements import Elements, Given, Twin, assume_order, hashes_as_itself, sought, with_holes
 
 
-class Set(Variable):
-    """A set or frozenset (``cls``): hashed element -> element, in order of insertion.
-
-    Iteration order of a real set is by hash and history: iterating is allowed where that is certain. Elements that hash as what stands for
-    them lie in a ``twin``, too: a real set to which happens all that happens to the program's, so that it has that one's order.
-    """
+class Set(Elements):
+    """A set or frozenset. Iterating over it is allowed where its order is certain."""
 
     may_tell_hashes = False
 
     def __init__(self, entries: dict[Hashable, Variable], cls: type = set, twin: Twin = None) -> None:
-        self.entries = entries
-        self.cls = cls
-        self.twin: Twin = cls() if twin is None and not entries else twin
-        #: The real set began empty, and elements were only added; in the order of ``entries``.
-        self.only_grew = self.in_order = False
-        #: All that was ever in it, in order, where single elements were taken out.
-        self.past: dict[Hashable, Variable] | None = None
-        #: What of that was there at first, if only a literal has the order of it.
-        self.literal: frozenset[Any] | None = None
+        super().__init__(entries, cls, twin)
         #: Where the real set, which ``entries`` are in the order of, is read again.
         self.read_from: Source | None = None
         #: What one from outside holds, from which single elements were taken and to which single ones came.
@@ -63,8 +41,6 @@ class Set(Variable):
         self.pops_anywhere = False
         #: What was done to one from outside, element by element; None once other things were.
         self.log: list[tuple[str, Variable | None]] | None = None
-        #: Of a frozen set: whether its key has its hash, once that was asked.
-        self.plain_hash: bool | None = None
 
     @classmethod
     def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
@@ -101,51 +77,6 @@ class Set(Variable):
     def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.entries))
 
-    def known_order(self) -> list[Variable] | None:
-        """The elements in the order in which the real set gives them, if that is certain."""
-        if len(self.entries) <= 1:
-            return list(self.entries.values())
-        return None if self.twin is None else [self.entries[v] for v in self.twin]
-
-    def building_order(self) -> list[Variable] | None:
-        """An order in which adding the elements one by one gives a set with the real one's order, now and later; None if none is known."""
-        if self.twin is not None and has_holes(self.twin):
-            return None
-        if self.twin is None or len(self.entries) <= 1:
-            return list(self.entries.values()) if len(self.entries) <= 1 or (self.only_grew and self.in_order) else None
-        wanted, size = list(self.twin), self.twin.__sizeof__()
-        for way in (list(self.entries), wanted, wanted[::-1]):
-            rebuilt = self.cls(way)
-            alike = not isinstance(rebuilt, set) or same_places(rebuilt, self.twin)  # type: ignore[arg-type]
-            if alike and rebuilt.__sizeof__() == size and list(rebuilt) == wanted:
-                return [self.entries[v] for v in way]
-        return None
-
-    def building(self) -> tuple[list[Variable], list[Variable]] | None:
-        """The same, and what to take out again then, of which holes are left; None if neither is known."""
-        order = self.building_order()
-        if order is not None or self.past is None or self.cls is not set or not isinstance(self.twin, set):
-            return None if order is None else (order, [])
-        ever = self.past | self.entries
-        gone = [key for key in ever if key not in self.entries]
-        more = [key for key in ever if self.literal is None or key not in self.literal]
-        if not gone or not same_places(_with_holes(self.literal or (), more, gone), self.twin):
-            return None
-        return [ever[key] for key in more], [ever[key] for key in gone]
-
-    def as_constant(self) -> frozenset[Any] | None:
-        """A frozen set of constants that gives, copied, a set with the real one's order, as a literal of many has it; None if none does."""
-        if (
-            self.cls is not set
-            or self.twin is None
-            or has_holes(self.twin)
-            or not all(type(v) is Constant for v in self.entries.values())
-        ):
-            return None
-        kept = frozenset(self.twin)
-        copied = set(kept)
-        return kept if list(copied) == list(self.twin) and copied.__sizeof__() == self.twin.__sizeof__() else None
-
     def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable]:
         return dict(self.entries)
 
@@ -158,7 +89,7 @@ class Set(Variable):
             return order
         if self.read_from is None:
             raise Unsupported("iteration over a set, whose order is not known")
-        _assume_order(m, self.read_from, tuple(map(m.builder.to_python, self.entries.values())))
+        assume_order(m, self.read_from, tuple(map(m.builder.to_python, self.entries.values())))
         return list(self.entries.values())
 
     def iterate(self, m: Interpreter) -> Variable:
@@ -203,27 +134,13 @@ class Set(Variable):
             getattr(twin, name)(*(() if value is None else (value.hash_key(m),)))
         text = f"the places in {{}} are those in {real!r}"[:200]
         m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: same_places(s, kept), text))
-        _assume_order(m, source, tuple(kept))
+        assume_order(m, source, tuple(kept))
         self.twin = twin
 
     def note(self, name: str, value: Variable | None = None) -> None:
         """Note what is done to one element."""
         if self.log is not None:
             self.log.append((name, value))
-
-    def forget_order(self) -> None:
-        """After a change of which the real set's order is not followed."""
-        self.twin = None
-
-    def keep_past(self) -> None:
-        """Before single elements are taken out."""
-        if self.past is None or self.twin is None or not has_holes(self.twin):
-            order = None if self.twin is None else self.building_order()
-            keys = {id(value): key for key, value in self.entries.items()}
-            self.past = dict(self.entries) if order is None else {keys[id(value)]: value for value in order}
-            self.literal = self.as_constant() if order is None else None
-        else:
-            self.past |= self.entries
 
     def changed(self, m: Interpreter) -> Variable:
         """Note a change. Gives None, as the methods that change a set do."""
@@ -389,7 +306,7 @@ class Set(Variable):
             return
         order, gone = building
         if gone:
-            e.emit(build.push_callable(build.load_const(_with_holes)), build.load_const(self.literal or ()))
+            e.emit(build.push_callable(build.load_const(with_holes)), build.load_const(self.literal or ()))
             e.load_list(order)
             e.load_list(gone)
             e.emit(build.call(3))
@@ -448,16 +365,6 @@ class Set(Variable):
         return Constant(COMPARE[symbol][0](set(self.entries), set(other.entries)))
 
 
-def _with_holes(literal: Iterable[Any], more: list[Any], gone: list[Any]) -> set[Any]:
-    """A set that held all these; called from generated code."""
-    made = set(literal)
-    for each in more:
-        made.add(each)
-    for each in gone:
-        made.discard(each)
-    return made
-
-
 class SetIterator(Iterator):
     """Over a set, in its order; a change of size meanwhile is the user's error."""
 
@@ -505,57 +412,6 @@ def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     return list(value.entries.values()) if isinstance(value, Set) else m.iteration.elements(value)
 
 
-def sought(m: Interpreter, value: Variable) -> Hashable:
-    """The key that stands for a value that is looked for in a set: a set as if it were frozen."""
-    return frozenset(value.entries) if isinstance(value, Set) else value.hash_key(m)
-
-
-def hashes_as_itself(value: Variable) -> bool:
-    """Whether the key that stands for a value has the value's own hash, in this process."""
-    if isinstance(value, Constant | Known):
-        if isinstance(value.value, type) and isinstance(type(value.value).__hash__, types.FunctionType):
-            return False
-        if isinstance(value.value, enum.Enum):
-            return not tells_in_its_own_way(type(value.value))
-        return type(value.value) is not types.CodeType
-    if isinstance(value, Range | Symbolic):
-        return True
-    if isinstance(value, Tuple):
-        return all(hashes_as_itself(resolved(x)) for x in value.items)
-    if isinstance(value, Set):
-        if value.cls is set:
-            return all(map(hashes_as_itself, value.entries.values()))
-        if value.plain_hash is None:  # frozen sets of frozen sets would be gone through again and again
-            value.plain_hash = all(map(hashes_as_itself, value.entries.values()))
-        return value.plain_hash
-    return False
-
-
-class Given:
-    """An operand of a set operation: its elements by key, and as a real object that is iterated and counted alike, if that is known."""
-
-    def __init__(self, m: Interpreter, value: Variable) -> None:
-        value = value.realize(m)
-        self.entries: dict[Hashable, Variable] = {}
-        self.real: Any = None
-        kept = value.kept_keys(m)
-        #: Whether a set takes them one after the other, and makes no room for them before.
-        self.one_by_one = kept is None and not isinstance(value, Set)
-        if isinstance(value, Set):
-            self.entries = dict(value.entries)
-            self.real = None if value.twin is None else value.twin.copy()
-            return
-        if kept is not None:  # they are not asked for their hashes again
-            self.entries = kept
-            self.real = dict.fromkeys(kept) if all(map(hashes_as_itself, kept.values())) else None
-            return
-        for x in m.iteration.elements(value):
-            element = x.realize(m)
-            self.entries.setdefault(element.hash_key(m), element)
-        if all(map(hashes_as_itself, self.entries.values())):
-            self.real = list(self.entries)
-
-
 def _algebra(
     name: str, keep: Callable[[Any, Any], dict[Hashable, Variable]]
 ) -> Callable[[Interpreter, Any, Any], Variable]:
@@ -589,127 +445,3 @@ IN_PLACE = {
     "|=": "update", "&=": "intersection_update", "-=": "difference_update", "^=": "symmetric_difference_update",
 }  # fmt: skip
 SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
-
-
-class InputSet(UnseenElements, Set):
-    """A set from outside. What is in it counts from when that is looked at: until then the program may only add to it."""
-
-    _put_in = "update"
-    _content = (
-        "entries",
-        "twin",
-        "only_grew",
-        "in_order",
-        "read_from",
-        "found",
-        "past",
-        "literal",
-        "outside",
-        "log",
-        "pops_anywhere",
-    )
-
-    def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
-        self.cls = set
-        self._m = m
-        self._see = see
-        #: What the program added to one that it has not looked at.
-        self._more: list[Variable] = []
-
-    def _looked(self) -> None:
-        for value in self._more:
-            super().py_add(self._m, value.realize(self._m))
-
-    def py_add(self, m: Interpreter, value: Variable) -> Variable:
-        if self._see is None or not hashes_plainly(m, value):
-            return super().py_add(m, value)
-        self._more.append(value)
-        m.effects.mutated(self)
-        return Constant(None)
-
-
-@builds(set, frozenset)
-def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    if type(value) is set and source is not None and not isinstance(source, Const):
-        m.guards.of_type(source, set)
-        return InputSet(m, lambda made: vars(made).update(vars(_see_all(m, value, source))))
-    return _see_all(m, value, source)
-
-
-def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | None) -> Set:
-    """The variable of a set from outside with all that is in it, guarded."""
-    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type | types.FunctionType) for x in value):
-        if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
-            m.guards.of_type(source, type(value))
-            expected = frozenset(value)
-            text = f"{{}} == {set(value)!r}"[:200]
-            m.guards.add(source, GuardKind.CALLABLE, Predicate(_equal_to(expected), text))
-            if _is_as_new(value):
-                m.guards.add(source, GuardKind.CALLABLE, Predicate(_is_as_new, "{} never held many, or was cleared"))
-        wrapped = [m.builder.from_python(x) for x in value]
-        made = Set({x.hash_key(m): x for x in wrapped}, type(value))
-        made.read_from, made.found = source, dict(made.entries)
-        if type(value) is set:
-            made.outside, made.log = None if source is None else (source, value), []
-        if not value and not _is_as_new(value):
-            made.forget_order()
-        return made
-    raise Unsupported("a set of values that are not constants, from outside the frame")
-
-
-def _equal_to(expected: frozenset[Any]) -> Callable[[Any], bool]:
-    """Whether a set has these elements, and not others that equal them, as numbers of other classes do."""
-    if not any(isinstance(x, int | float | complex) for x in expected):
-        return lambda s: bool(s == expected)
-    kinds = {x: _kind(x) for x in expected}
-    return lambda s: s == expected and all(kinds[x] == _kind(x) for x in s)
-
-
-def _kind(value: Any) -> Any:
-    """What tells values apart that are equal: their classes, and the signs of zeros."""
-    return type(value), repr(value) if isinstance(value, float | complex) else None
-
-
-def _is_as_new(value: set[Any] | frozenset[Any]) -> bool:
-    """Whether a set is empty, and orders what comes as one does that was just made."""
-    return not value and not has_holes(value) and value.__sizeof__() == set().__sizeof__()
-
-
-def _assume_order(m: Interpreter, source: Source, order: tuple[Any, ...]) -> None:
-    """An equal set may have another order, by how it came about."""
-    if not isinstance(source, Const):
-        m.guards.add(
-            source, GuardKind.CALLABLE, Predicate(lambda s: tuple(s) == order, f"tuple({{}}) == {order!r}"[:200])
-        )
-
-
-@handles(set)
-def _set(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _set_of(m, args, set)
-
-
-@handles(frozenset)
-def _frozenset(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _set_of(m, args, frozenset)
-
-
-def _set_of(m: Interpreter, args: Args, cls: type) -> Variable:
-    if len(args) > 1:
-        m.errors.throw(TypeError, f"{cls.__name__} expected at most 1 argument, got {len(args)}")
-    value = args[0].realize(m) if args else Tuple([])
-    if cls is frozenset and isinstance(value, Set) and value.cls is frozenset:
-        return value
-    given = Given(m, value)
-    made = Set(given.entries, cls, None if given.real is None else cls(given.real))
-    made.only_grew, made.in_order = True, not isinstance(value, Set)
-    created: Variable = m.effects.created(made)
-    return created
-
-
-@converts(set, frozenset)
-def _convert_set(m: Interpreter, value: Any) -> Variable:
-    made = Set.of(m, [m.builder.from_python(v) for v in value], type(value))
-    made.only_grew = False  # who knows
-    if all(map(hashes_as_itself, made.entries.values())):
-        made.twin = value  # nobody else changes it
-    return made
