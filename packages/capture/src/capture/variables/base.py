@@ -475,6 +475,9 @@ class Iteration(Protocol):
     def iterate_with(self, method: Variable) -> Variable:
         """What an ``__iter__`` gives."""
 
+    def checked(self, found: Variable, asked: str) -> Variable:
+        """What one of the program's special methods gave for an iterator; raises in the words of what ``asked`` for it."""
+
     def next_value(self, iterator: Variable) -> Variable:
         """``next(iterator)``."""
 
