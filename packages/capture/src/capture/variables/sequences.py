@@ -385,7 +385,9 @@ class List(Sequence):
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
         """``insert``."""
-        self.items.insert(m.operators.index(at), value)
+        place = m.operators.index(at)
+        m.builder.fold([].insert, [place, None])  # it refuses what is no size
+        self.items.insert(place, value)
         return self.resized(m)
 
     def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:

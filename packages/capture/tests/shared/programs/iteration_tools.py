@@ -388,3 +388,39 @@ def arguments_by_name(x):
         list(itertools.islice(itertools.count(start=2, step=3), 3)),
         x + 1,
     )
+
+
+@program
+def products_of_more_than_can_be_held(x):
+    told = []
+    for made in (
+        itertools.product((1, 2), repeat=64),
+        itertools.permutations(range(40)),
+        itertools.combinations(range(80), 40),
+        itertools.combinations_with_replacement(range(80), 40),
+    ):
+        told.append((next(made), next(made), type(made)))
+    for row in itertools.product(range(1000), repeat=4):
+        if sum(row) == 3:
+            return told, row, x + 1
+
+
+@program
+def products_are_refused(x):
+    told = []
+    for ask in (
+        lambda: itertools.product([1], repeat=-1),
+        lambda: itertools.product([1], [2], repeat=2**62),
+        lambda: itertools.permutations([1], -1),
+        lambda: itertools.combinations([1], -1),
+        lambda: [1].insert(2**70, x),
+        lambda: collections.deque([1]).insert(-(2**70), x),
+        lambda: list(itertools.product([1, 2], repeat=0)),
+        lambda: list(itertools.product()),
+        lambda: list(itertools.permutations([1, 2], 3)),
+    ):
+        try:
+            told.append(ask())
+        except Exception as error:
+            told.append((type(error), error.args))
+    return told, x + 1
