@@ -285,10 +285,17 @@ def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(LongestZip([m.iteration.iterate(a) for a in args], fill))
 
 
+def _limit(m: Interpreter, value: Variable) -> Any:
+    """One of `islice`, as it is or as what it refuses in the same words."""
+    if m.builder.is_none(value):
+        return None
+    return m.operators.index(value) if has_entry(value.python_type(), "__index__") else ""
+
+
 @handles(itertools.islice)
 def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    bounds = [None if m.builder.is_none(a) else m.operators.index(a) for a in args[1:]]
-    m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
+    bounds = [_limit(m, each.realize(m)) for each in args[1:]]
+    m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones, and what is none
     limits = slice(*bounds)
     return m.effects.created(Part(m.iteration.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
 

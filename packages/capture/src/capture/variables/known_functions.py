@@ -152,6 +152,8 @@ def _signature_of_made(m: Interpreter, value: Function) -> Variable:
         return _signature(m, [value.attrs["__wrapped__"]], {})
     if "__signature__" in value.attrs or "__text_signature__" in value.attrs:
         raise Unsupported("a signature that the program gave to a function")
+    if "__annotations__" in value.described:
+        raise Unsupported("the signature of a function with other annotations than it was made with")
     try:
         stand_in = make_function(
             value.code,
@@ -159,6 +161,7 @@ def _signature_of_made(m: Interpreter, value: Function) -> Variable:
             tuple(m.builder.to_python(each) for each in value.defaults),
             {name: m.builder.to_python(each) for name, each in value.kwdefaults.items()},
             (types.CellType(),) * len(value.closure),
+            {},
             {},
             None if value.annotations is None else m.builder.to_python(value.annotations),
         )

@@ -108,3 +108,66 @@ def wraps_a_choice_breaks(x):
         return x
 
     return nothing.__name__, nothing.__doc__, its_text.__name__, its_text.__doc__, nothing()
+
+
+@program
+def what_functions_refuse_to_be_given(x):
+    held = 3
+
+    def f(a, b=2):
+        return a + b + held
+
+    told = []
+    for name, value in (
+        ("__closure__", ()),
+        ("__globals__", {}),
+        ("__builtins__", {}),
+        ("__name__", 3),
+        ("__name__", None),
+        ("__qualname__", b"a"),
+        ("__annotations__", 3),
+        ("__doc__", 3),
+        ("__module__", ()),
+        ("__name__", "g"),
+        ("__qualname__", "a.g"),
+        ("__annotations__", {"a": int}),
+        ("own", 4),
+    ):
+        try:
+            setattr(f, name, value)
+        except Exception as error:
+            told.append((name, type(error), error.args))
+    return (
+        told,
+        f.__name__,
+        f.__qualname__,
+        f.__doc__,
+        f.__module__,
+        f.__annotations__,
+        f.own,
+        f(1),
+        dict(f.__dict__),
+        x + 1,
+    )
+
+
+@program
+def what_functions_are_given_beside_their_dictionary(x):
+    def f(a):
+        return a
+
+    f.own = 1
+    f.__name__ = "g"
+    f.__doc__ = "told"
+    f.__dict__["__name__"] = "in it"
+    f.__dict__["__doc__"] = "in it"
+    return f.__name__, f.__doc__, dict(f.__dict__), vars(f) is f.__dict__, f, x + 1
+
+
+@program
+def functions_given_no_annotations_break(x):
+    def f(a: int):
+        return a
+
+    f.__annotations__ = None
+    return f.__annotations__, x + 1

@@ -424,3 +424,45 @@ def products_are_refused(x):
         except Exception as error:
             told.append((type(error), error.args))
     return told, x + 1
+
+
+class _Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@program
+def places_that_are_none(x):
+    told = []
+    for ask in (
+        lambda: [1, 2][2**70],
+        lambda: (1, 2)[-(2**70)],
+        lambda: [1, 2][_Index(2**70)],
+        lambda: [1, 2].pop(2**70),
+        lambda: [].pop(2**70),
+        lambda: [1, 2].pop("a"),
+        lambda: [1, 2].index(1, None),
+        lambda: [1, 2].index(1, "a"),
+        lambda: (1, 2).index(1, 0, 2.5),
+        lambda: [1, 2, 1].index(1, 1),
+        lambda: [1, 2, 1].index(1, -(2**70), 2**70),
+        lambda: [1, 2, 1].index(1, _Index(1), _Index(2**70)),
+        lambda: list(itertools.islice([1, 2], "a")),
+        lambda: list(itertools.islice([1, 2], 0, 2.5)),
+        lambda: list(itertools.islice([1, 2], 0, 2, "a")),
+        lambda: list(itertools.islice([1, 2], None)),
+        lambda: list(itertools.islice([1, 2], _Index(1), None)),
+        lambda: operator.length_hint(3),
+        lambda: operator.length_hint(None, 4),
+        lambda: operator.length_hint(_Index(3), 4),
+        lambda: operator.length_hint(object(), "a"),
+        lambda: operator.length_hint([1, 2]),
+    ):
+        try:
+            told.append(ask())
+        except Exception as error:
+            told.append((type(error), error.args))
+    return told, x + 1
