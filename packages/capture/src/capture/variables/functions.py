@@ -232,6 +232,8 @@ class Function(Variable):
             if self.annotations is None:
                 self.annotations = m.builder.new_dict({})
             return self.annotations
+        if hasattr(types.FunctionType, name):
+            raise Unsupported(f"attribute {name!r} of a function")
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
@@ -256,12 +258,12 @@ class Function(Variable):
         if self.real is not None or name in ("__class__", "__code__", "__defaults__", "__dict__", "__kwdefaults__"):
             raise Unsupported(f"setting attribute {name!r} of a function")
         if name in _DESCRIBED:
-            self._describe(m, name, value)
+            self.describe(m, name, value)
         else:
             self.attrs[name] = value
         m.effects.activity += 1
 
-    def _describe(self, m: Interpreter, name: str, value: Variable) -> None:
+    def describe(self, m: Interpreter, name: str, value: Variable) -> None:
         """Set what is no entry of its dictionary, where a function takes a value of that kind."""
         kind = value.realize(m).python_type()
         alike: object = next((base() for base in (str, dict, tuple) if issubclass(kind, base)), object())

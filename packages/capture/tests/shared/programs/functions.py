@@ -171,3 +171,72 @@ def functions_given_no_annotations_break(x):
 
     f.__annotations__ = None
     return f.__annotations__, x + 1
+
+
+class _Callable:
+    def __init__(self):
+        self.own = 1
+
+    def __call__(self, a):
+        return a
+
+    def method(self, a: int):
+        "told"
+        return a
+
+    method.marked = 1
+
+
+@program
+def what_wrapping_copies(x):
+    def f(a: int):
+        "told"
+        return a
+
+    f.own = 1
+    told = []
+    for wrapped in (f, max, functools.partial(f, 1), _Callable().method):
+
+        @functools.wraps(wrapped)
+        def w(b):
+            return b
+
+        own = dict(vars(w))
+        same = own.pop("__wrapped__") == wrapped
+        told.append((w.__name__, w.__qualname__, w.__module__, w.__doc__, w.__annotations__, same, own))
+    return told, x + 1
+
+
+@program
+def wrapping_an_object_copies_what_is_in_it_break(x):
+    told = []
+    for wrapped in (_Callable(), _Callable):
+
+        @functools.wraps(wrapped)
+        def w(b):
+            return b
+
+        told.append((w.__name__, w.__doc__, sorted(set(vars(w)) - {"__static_attributes__", "__firstlineno__"})))
+    return told, x + 1
+
+
+@program
+def what_a_function_has_from_its_type_break(x):
+    def f(a):
+        return a
+
+    return f.__globals__ is globals(), f.__eq__(f), hasattr(f, "__globals__"), hasattr(f, "__other__"), x + 1
+
+
+@program
+def classes_with_functions_that_were_named(x):
+    def f(self):
+        "told"
+        return self
+
+    f.__name__, f.__doc__, f.own = "g", "other", 1
+
+    class C:
+        g = f
+
+    return C.g.__name__, C.g.__doc__, vars(C.g), C().g.own, x + 1
