@@ -261,7 +261,7 @@ def _pass(m: Evaluation, frame: Frame, exception: ExceptionObject) -> None:
         if op.arg == 0:
             return
         exception.context = _context(m, exception)
-    elif not exception.way and not exception.bare:
+    elif not exception.way and not exception.bare and not exception.took_place:
         exception.context = m.errors.handling(exception)
     if frame.passed_in is op:
         for code, which in reversed(frame.passed):

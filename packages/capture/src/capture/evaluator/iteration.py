@@ -44,11 +44,14 @@ class LanguageIteration:
 
     def iterate_with(self, method: Variable) -> Variable:
         """What an ``__iter__`` gives."""
+        return self.checked(self._m.calls.call(method, [], {}).realize(self._m), "iter()")
+
+    def checked(self, found: Variable, asked: str) -> Variable:
+        """What one of the program's special methods gave for an iterator; raises in the words of what ``asked`` for it."""
         m = self._m
-        found = m.calls.call(method, [], {}).realize(m)
         given = found.python_type()
         if not has_entry(given, "__next__"):
-            m.errors.throw(TypeError, f"iter() returned non-iterator of type {shown_type(given)!r}")
+            m.errors.throw(TypeError, f"{asked} returned non-iterator of type {shown_type(given)!r}")
         return m.effects.created(UserIterator(found)) if isinstance(found, Object) else found
 
     def next_value(self, iterator: Variable) -> Variable:

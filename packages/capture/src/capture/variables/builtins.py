@@ -27,6 +27,7 @@ from .iterators import CallableIterator, StopIter
 from .lookups import (
     C_METHODS,
     MISSING,
+    attribute_name,
     can_iterate,
     check_own_class,
     class_lookup,
@@ -224,14 +225,6 @@ def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return Constant(False)
         raise
     return Constant(True)
-
-
-def attribute_name(m: Interpreter, value: Variable) -> str:
-    """The name that an attribute is asked for by; raises ``TypeError`` in the program for anything but a text."""
-    name: str = m.builder.to_python(value)
-    if not isinstance(name, str):
-        m.builder.fold(getattr, [None, name])
-    return name
 
 
 @handles(getattr)
@@ -500,6 +493,8 @@ def _format(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(builtins.__import__)
 def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     name = m.builder.to_python(args[0])
+    if not isinstance(name, str):
+        m.builder.fold(builtins.__import__, [None])  # raises, in this version's words
     if len(args) > 1 or kwargs or name not in sys.modules:
         raise Unsupported(f"call of __import__ for {name}")
     m.globals.imported(name)

@@ -27,6 +27,7 @@ from .lifetimes import require_from_outside
 from .lookups import (
     MISSING,
     abstract_methods,
+    attribute_name,
     can_change,
     check_as_found,
     class_lookup,
@@ -210,7 +211,7 @@ class Class(Known):
         if name == "__call__" and self.value is not type:
             return instantiate(m, self, args, kwargs)
         if name == "__getattribute__" and len(args) == 1 and not kwargs:
-            return self.generic_attribute(m, m.builder.to_python(args[0]))
+            return self.generic_attribute(m, attribute_name(m, args[0]))
         return super().builtin(m, name, args, kwargs)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -232,7 +233,7 @@ def _type_getattribute(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     cls = args[0].realize(m) if len(args) == 2 and not kwargs else None
     if not isinstance(cls, Class):
         raise Unsupported("type.__getattribute__ of what is no known class")
-    return cls.generic_attribute(m, m.builder.to_python(args[1]))
+    return cls.generic_attribute(m, attribute_name(m, args[1]))
 
 
 def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:

@@ -10,7 +10,7 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant
-from .generators import Generator, Suspended, makes
+from .generators import Generator, Suspended, caused, makes
 from .iterators import Iterator, StopIter
 from .lookups import shown_type
 from .objects import Object
@@ -223,25 +223,32 @@ class Throwing(_Turn):
         return got
 
 
-def awaitable(m: Interpreter, value: Variable) -> Variable:
-    """What ``await value`` runs."""
+def awaitable(m: Interpreter, value: Variable, given_by: str = "") -> Variable:
+    """What ``await value`` runs; of ``async with``, what a method gave."""
     if isinstance(value, Coroutine):
         if value.started and not value.finished and m.calls.delegate_of(value.frame) is not None:
             m.errors.throw(RuntimeError, "coroutine is being awaited already")
         return value
-    if isinstance(value, Generator) and value.function.code.co_flags & inspect.CO_ITERABLE_COROUTINE:
+    if _is_iterable_coroutine(value):
         return value
     if isinstance(value, _Turn):
         return value
     method = value.special(m, "__await__") if isinstance(value, Object) else None
     if method is None:
-        m.errors.throw(TypeError, f"object {shown_type(value.python_type())} can't be used in 'await' expression")
-    found = m.iteration.iterate_with(method)
-    if isinstance(found, Coroutine):
+        kind = shown_type(value.python_type())
+        if given_by:
+            words = f"'async with' received an object from {given_by} that does not implement __await__: {kind}"
+            m.errors.throw(TypeError, words)
+        m.errors.throw(TypeError, f"object {kind} can't be used in 'await' expression")
+    found = m.calls.call(method, [], {}).realize(m)
+    if isinstance(found, Coroutine) or _is_iterable_coroutine(found):
         m.errors.throw(TypeError, "__await__() returned a coroutine")
-    if not isinstance(found, Iterator):
-        m.errors.throw(TypeError, f"__await__() returned non-iterator of type {shown_type(found.python_type())!r}")
-    return found
+    return m.iteration.checked(found, "__await__()")
+
+
+def _is_iterable_coroutine(value: Variable) -> bool:
+    """Whether it is a generator of a function that `types.coroutine` marked."""
+    return isinstance(value, Generator) and bool(value.function.code.co_flags & inspect.CO_ITERABLE_COROUTINE)
 
 
 def asynchronous_iterator(m: Interpreter, value: Variable) -> Variable:
@@ -268,7 +275,13 @@ def next_awaitable(m: Interpreter, iterator: Variable) -> Variable:
     assert isinstance(iterator, Object)
     method = iterator.special(m, "__anext__")
     assert method is not None
-    return awaitable(m, m.calls.call(method, [], {}).realize(m))
+    given = m.calls.call(method, [], {}).realize(m)
+    try:
+        return awaitable(m, given)
+    except SymbolicRaise as raised:
+        kind = shown_type(given.python_type())
+        words = f"'async for' received an invalid object from __anext__: {kind}"
+        raise SymbolicRaise(caused(m, TypeError, words, raised.exception)) from None
 
 
 makes(inspect.CO_COROUTINE, Coroutine)

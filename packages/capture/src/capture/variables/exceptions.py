@@ -82,6 +82,8 @@ class ExceptionObject(Object):
         #: What was being handled where it was raised; None: what was where the captured frame began.
         self.context: Any = None
         self.context_is_set = False
+        #: Whether its context is the exception whose place it took, whatever is handled where it is raised.
+        self.took_place = False
         self.suppressed = False
         #: Whether the evaluation raised it in the interpreter's place, which tells some of them more.
         self.thrown = False

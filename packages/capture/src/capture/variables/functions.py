@@ -27,6 +27,14 @@ from .reconstruction import Emitter
 #: Of code that takes any number of arguments.
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
+#: What a function keeps beside its dictionary.
+_DESCRIBED = frozenset(
+    name
+    for cls in types.FunctionType.__mro__
+    for name, raw in vars(cls).items()
+    if isinstance(raw, types.GetSetDescriptorType | types.MemberDescriptorType)
+)
+
 
 class Cell(Variable):
     """A closure cell; ``content`` is None while unbound. ``name`` is set for cells of the root frame."""
@@ -150,6 +158,8 @@ class Function(Variable):
         self.closure = closure
         self.real = real
         self.attrs: MutableMapping[str, Variable] = {}
+        #: What the frame set that a function keeps beside its dictionary: its name, its documentation, ...
+        self.described: dict[str, Variable] = {}
         #: What stands for one made in the frame in the prototype of a class.
         self.prototype: types.FunctionType | None = None
         self.annotations: Variable | None = None
@@ -162,7 +172,7 @@ class Function(Variable):
         return types.FunctionType
 
     def as_python(self, m: Interpreter) -> Any:
-        if self.real is None or self.attrs:
+        if self.real is None or self.attrs or self.described:
             raise NotConstant(self)
         check_as_found(m, self.real.__dict__, self.real.__kwdefaults__, self.real.__annotations__)
         m.guards.note_identity(self, self.real)
@@ -188,7 +198,9 @@ class Function(Variable):
         return m.calls.call_function(self, args, kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        if name in self.attrs:
+        if name in self.described:
+            return self.described[name]
+        if name in self.attrs and name not in _DESCRIBED:
             return self.attrs[name]
         if name == "__code__":
             m.guards.note_code(self)
@@ -220,6 +232,8 @@ class Function(Variable):
             if self.annotations is None:
                 self.annotations = m.builder.new_dict({})
             return self.annotations
+        if hasattr(types.FunctionType, name):
+            raise Unsupported(f"attribute {name!r} of a function")
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
@@ -241,10 +255,25 @@ class Function(Variable):
         return super().method(m, name, args, kwargs)
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        if self.real is not None or name in ("__code__", "__defaults__", "__kwdefaults__"):
+        if self.real is not None or name in ("__class__", "__code__", "__defaults__", "__dict__", "__kwdefaults__"):
             raise Unsupported(f"setting attribute {name!r} of a function")
+        if name in _DESCRIBED:
+            self.describe(m, name, value)
+        else:
+            self.attrs[name] = value
         m.effects.activity += 1
-        self.attrs[name] = value
+
+    def describe(self, m: Interpreter, name: str, value: Variable) -> None:
+        """Set what is no entry of its dictionary, where a function takes a value of that kind."""
+        kind = value.realize(m).python_type()
+        alike: object = next((base() for base in (str, dict, tuple) if issubclass(kind, base)), object())
+        if kind is type(None):
+            alike = None
+        function = types.FunctionType(self.code, {}, closure=(types.CellType(),) * len(self.closure) or None)
+        m.builder.fold(setattr, [function, name, alike])
+        if getattr(function, name) is not alike:
+            raise Unsupported(f"setting attribute {name!r} of a function to this")
+        self.described[name] = value
 
     def refuse(self, m: Interpreter, args: Args, kwargs: Kwargs) -> NoReturn:
         """A call with arguments that it does not take."""
@@ -300,7 +329,14 @@ class Function(Variable):
 
     def made_of(self) -> Iterable[Variable]:
         extra = [self.annotations] if self.annotations is not None else []
-        return [*self.defaults, *self.kwdefaults.values(), *self.closure, *self.attrs.values(), *extra]
+        return [
+            *self.defaults,
+            *self.kwdefaults.values(),
+            *self.closure,
+            *self.attrs.values(),
+            *self.described.values(),
+            *extra,
+        ]
 
     def reconstruct(self, e: Emitter) -> None:
         if self.real is not None:
@@ -312,8 +348,9 @@ class Function(Variable):
         _load_named(e, self.kwdefaults)
         e.emit(build.build_tuple(e.load_many(self.closure)))
         _load_named(e, self.attrs)
+        _load_named(e, self.described)
         e.load(self.annotations or Constant(None))
-        e.emit(build.call(7))
+        e.emit(build.call(8))
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
@@ -340,15 +377,18 @@ def make_function(
     kwdefaults: dict[str, Any],
     closure: tuple[types.CellType, ...],
     attributes: dict[str, Any],
+    described: dict[str, Any],
     annotations: Any,
 ) -> types.FunctionType:
     """A function that the frame made, made again; called from generated code."""
     function = types.FunctionType(code, module_globals, code.co_name, defaults or None, closure or None)
     function.__kwdefaults__ = kwdefaults or None
-    for name, value in attributes.items():
-        setattr(function, name, value)
     if annotations:
         function.__annotations__ = annotations
+    for name, value in described.items():
+        setattr(function, name, value)
+    if attributes:
+        function.__dict__.update(attributes)
     return function
 
 

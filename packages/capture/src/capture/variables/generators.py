@@ -260,12 +260,17 @@ def escaped(m: Interpreter, code: types.CodeType, exception: Variable) -> Variab
         words = "async generator raised StopAsyncIteration"
     else:
         return exception
+    return caused(m, RuntimeError, words, exception)
+
+
+def caused(m: Interpreter, cls: type, words: str, exception: Variable) -> Variable:
+    """The error that takes an exception's place, and has it for its cause."""
     try:
-        m.errors.throw(RuntimeError, words)
+        m.errors.throw(cls, words)
     except SymbolicRaise as raised:
         error: Any = raised.exception
     error.cause = error.context = exception
-    error.suppressed = True
+    error.suppressed = error.took_place = True
     return error
 
 

@@ -56,4 +56,8 @@ for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
 
     @handles(_cls)
     def _getter(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
-        return m.effects.created(Getter(cls, [a.realize(m) for a in args], kwargs))
+        given = [a.realize(m) for a in args]
+        names = {operator.attrgetter: given, operator.methodcaller: given[:1]}.get(cls, ())
+        if not all(issubclass(name.python_type(), str) for name in names):
+            m.builder.fold(cls, [None])  # raises, in this version's words
+        return m.effects.created(Getter(cls, given, kwargs))

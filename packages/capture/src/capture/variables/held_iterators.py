@@ -24,6 +24,7 @@ from .building import builds
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Enumerate, Filter, ItemIterator, Iterator, Map, SequenceIterator, StopIter, Zip
+from .lookups import has_entry
 from .placeholders import Lazy
 from .reconstruction import Emitter
 
@@ -305,4 +306,6 @@ def _length_hint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return Constant(max(0, len(value.sequence.items) - value.position))  # type: ignore[attr-defined]
     if isinstance(value, Iterator) and not hasattr(value.python_type(), "__length_hint__"):
         return args[1] if len(args) > 1 else Constant(0)
+    if not any(has_entry(value.python_type(), name) for name in ("__len__", "__length_hint__")):
+        return m.builder.from_python(m.builder.fold(operator.length_hint, [None, *map(m.builder.to_python, args[1:])]))
     return value.length_hint(m) if isinstance(value, Held) else value.length(m).realize(m)

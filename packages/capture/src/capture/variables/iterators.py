@@ -133,7 +133,7 @@ class TextIterator(SequenceIterator):
 
 
 class Computed(SequenceIterator):
-    """Of ``itertools``: the items are computed when it is made, so that it cannot be handed out as what it is."""
+    """The items are computed when it is made, so that it cannot be handed out as what it is."""
 
     def __init__(self, sequence: Variable, cls: type) -> None:
         super().__init__(sequence)

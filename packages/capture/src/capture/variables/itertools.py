@@ -12,7 +12,7 @@ from capture.errors import Unsupported
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .iterators import Computed, Iterator, StopIter
+from .iterators import Iterator, StopIter
 from .lookups import has_entry
 from .reconstruction import Emitter, method_of
 
@@ -185,14 +185,18 @@ class Accumulate(Iterator):
         return self.total
 
 
-def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
-    repeat = m.operators.index(kwargs["repeat"]) if "repeat" in kwargs else 1
-    return list(itertools.product(*[m.iteration.elements(a) for a in args], repeat=repeat))
+class Rows(Iterator):
+    """Of all elements of others: tuples that are made one by one, as there may be more of them than can be held."""
 
+    def __init__(self, rows: Iterable[tuple[Variable, ...]], cls: type) -> None:
+        self.rows = iter(rows)
+        self.cls = cls
 
-def _tuples_iterator(m: Interpreter, cls: type, rows: list[tuple[Any, ...]]) -> Variable:
-    """An iterator over tuples known at once."""
-    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows]), cls))
+    def next(self, m: Interpreter) -> Variable:
+        row = next(self.rows, None)
+        if row is None:
+            raise StopIter
+        return m.builder.new_tuple(list(row))
 
 
 @handles(itertools.chain)
@@ -226,7 +230,10 @@ def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(itertools.product)
 def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _tuples_iterator(m, itertools.product, _products(m, args, kwargs))
+    repeat = m.operators.index(kwargs["repeat"]) if "repeat" in kwargs else 1
+    pools = [m.iteration.elements(a) for a in args]
+    m.builder.fold(itertools.product, [()] * len(pools), {"repeat": repeat})  # it refuses negative ones, and too many
+    return m.effects.created(Rows(itertools.product(*pools, repeat=repeat), itertools.product))
 
 
 def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
@@ -237,11 +244,11 @@ def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
     return named["iterable"], named.get("r")
 
 
-def _rows(m: Interpreter, function: Any, values: Variable, size: int | None) -> list[tuple[Variable, ...]]:
+def _rows(m: Interpreter, function: Any, values: Variable, size: int | None) -> Variable:
     """The rows of all elements; a size that is refused is the program's error."""
     elements = m.iteration.elements(values)
     m.builder.fold(function, [(), size])
-    return list(function(elements, size))
+    return m.effects.created(Rows(function(elements, size), function))
 
 
 @handles(itertools.combinations)
@@ -249,9 +256,7 @@ def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations without a size")
-    return _tuples_iterator(
-        m, itertools.combinations, _rows(m, itertools.combinations, values, m.operators.index(size))
-    )
+    return _rows(m, itertools.combinations, values, m.operators.index(size))
 
 
 @handles(itertools.combinations_with_replacement)
@@ -259,18 +264,14 @@ def _combinations_with_replacement(m: Interpreter, args: Args, kwargs: Kwargs) -
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations_with_replacement without a size")
-    return _tuples_iterator(
-        m,
-        itertools.combinations_with_replacement,
-        _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)),
-    )
+    return _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size))
 
 
 @handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, given = _sized(args, kwargs)
     size = None if given is None or m.builder.is_none(given) else m.operators.index(given)
-    return _tuples_iterator(m, itertools.permutations, _rows(m, itertools.permutations, values, size))
+    return _rows(m, itertools.permutations, values, size)
 
 
 @handles(itertools.pairwise)
@@ -284,10 +285,17 @@ def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(LongestZip([m.iteration.iterate(a) for a in args], fill))
 
 
+def _limit(m: Interpreter, value: Variable) -> Any:
+    """One of `islice`, as it is or as what it refuses in the same words."""
+    if m.builder.is_none(value):
+        return None
+    return m.operators.index(value) if has_entry(value.python_type(), "__index__") else ""
+
+
 @handles(itertools.islice)
 def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    bounds = [None if m.builder.is_none(a) else m.operators.index(a) for a in args[1:]]
-    m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
+    bounds = [_limit(m, each.realize(m)) for each in args[1:]]
+    m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones, and what is none
     limits = slice(*bounds)
     return m.effects.created(Part(m.iteration.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
 

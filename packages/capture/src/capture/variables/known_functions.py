@@ -24,7 +24,7 @@ from .caches import Cached
 from .constants import Constant, Known
 from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
-from .lookups import MISSING, check_as_found, class_lookup
+from .lookups import MISSING, check_as_found, class_lookup, has_entry, shown_type
 from .mappings import Dict
 from .objects import Object
 from .partials import Partial
@@ -152,6 +152,8 @@ def _signature_of_made(m: Interpreter, value: Function) -> Variable:
         return _signature(m, [value.attrs["__wrapped__"]], {})
     if "__signature__" in value.attrs or "__text_signature__" in value.attrs:
         raise Unsupported("a signature that the program gave to a function")
+    if "__annotations__" in value.described:
+        raise Unsupported("the signature of a function with other annotations than it was made with")
     try:
         stand_in = make_function(
             value.code,
@@ -159,6 +161,7 @@ def _signature_of_made(m: Interpreter, value: Function) -> Variable:
             tuple(m.builder.to_python(each) for each in value.defaults),
             {name: m.builder.to_python(each) for name, each in value.kwdefaults.items()},
             (types.CellType(),) * len(value.closure),
+            {},
             {},
             None if value.annotations is None else m.builder.to_python(value.annotations),
         )
@@ -280,7 +283,7 @@ def _cast(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(functools.update_wrapper)
 def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
+    """Copies names and documentation, annotations, and what is in the dictionary."""
     wrapper = (args[0] if args else kwargs["wrapper"]).realize(m)
     wrapped = (args[1] if len(args) > 1 else kwargs["wrapped"]).realize(m)
     if len(args) > 2 or kwargs.keys() - {"wrapper", "wrapped"}:
@@ -294,14 +297,19 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("functools.update_wrapper of a function from outside the frame")
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         try:
-            wrapper.attrs[name] = wrapped.attribute(m, name).realize(m)
+            wrapper.describe(m, name, wrapped.attribute(m, name).realize(m))
         except SymbolicRaise as raised:  # modules and partial applications have no name
             if raised.exception.python_type() is not AttributeError:
                 raise
-    if isinstance(wrapped, Function):
-        wrapper.annotations = wrapped.attribute(m, "__annotations__").realize(m)
-        for key, value in m.iteration.pairs(wrapped.attribute(m, "__dict__")):
+    copied = wrapped.function.realize(m) if isinstance(wrapped, Method) else wrapped
+    if isinstance(copied, Function):
+        wrapper.annotations = copied.attribute(m, "__annotations__").realize(m)
+        for key, value in m.iteration.pairs(copied.attribute(m, "__dict__")):
             wrapper.attrs[m.builder.to_python(key)] = value
+    elif has_entry(copied.python_type(), "__dict__") and not (
+        isinstance(copied, Partial) and not copied.own and not copied.attrs
+    ):
+        raise Unsupported(f"functools.update_wrapper of what is in a {shown_type(copied.python_type())}")
     wrapper.attrs["__wrapped__"] = wrapped
     return wrapper
 

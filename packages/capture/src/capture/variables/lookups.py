@@ -53,6 +53,14 @@ def tells_in_its_own_way(cls: type[enum.Enum]) -> bool:
     )
 
 
+def attribute_name(m: Interpreter, value: Variable) -> str:
+    """The name that an attribute is asked for by; raises ``TypeError`` in the program for anything but a text."""
+    name: str = m.builder.to_python(value)
+    if not isinstance(name, str):
+        m.builder.fold(getattr, [None, name])
+    return name
+
+
 def is_changed(m: Interpreter, real: Any) -> bool:
     """Whether the frame has changed a real object, which does not tell of it yet."""
     met = m.builder.met(real)

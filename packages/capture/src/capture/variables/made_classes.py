@@ -146,7 +146,10 @@ def _prototype_of_function(m: Interpreter, function: Function) -> types.Function
             stands = prototype(m, value)
             if name == "__isabstractmethod__" and isinstance(stands, Stand):
                 raise Unsupported("a class with a function whose __isabstractmethod__ is asked whether it is true")
-            setattr(made, name, stands)
+            made.__dict__[name] = stands
+        for name, value in function.described.items():
+            if m.builder.is_constant(value):
+                setattr(made, name, m.builder.to_python(value))
         function.prototype = made
         m.builder.stands_for(made, function)
     return function.prototype

@@ -235,7 +235,10 @@ def module_setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     owner = args[0].realize(m)
     if not isinstance(owner, Module):
         raise Unsupported("Module.__setattr__ of an unknown object")
-    owner.module_set(m, m.builder.to_python(args[1]), args[2])
+    name = m.builder.to_python(args[1])
+    if not isinstance(name, str):
+        raise Unsupported("Module.__setattr__ of what is no name")  # what it raises depends on the value
+    owner.module_set(m, name, args[2])
     return Constant(None)
 
 

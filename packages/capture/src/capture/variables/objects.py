@@ -29,6 +29,7 @@ from .lookups import (
     C_METHODS,
     MISSING,
     Missing,
+    attribute_name,
     check_own_class,
     class_lookup,
     gives_own_class,
@@ -541,17 +542,17 @@ def _object_init(m: Interpreter, self: Object, args: Args) -> Variable:
 
 
 def _object_setattr(m: Interpreter, self: Object, args: Args) -> Variable:
-    self.generic_set(m, m.builder.to_python(args[0]), args[1])
+    self.generic_set(m, attribute_name(m, args[0]), args[1])
     return Constant(None)
 
 
 def _object_delattr(m: Interpreter, self: Object, args: Args) -> Variable:
-    self.generic_delete(m, m.builder.to_python(args[0]))
+    self.generic_delete(m, attribute_name(m, args[0]))
     return Constant(None)
 
 
 def _object_getattribute(m: Interpreter, self: Object, args: Args) -> Variable:
-    name = m.builder.to_python(args[0])
+    name = attribute_name(m, args[0])
     found = self.generic_attribute(m, name)
     if isinstance(found, Variable):
         return found

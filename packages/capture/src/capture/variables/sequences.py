@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
@@ -27,6 +28,21 @@ from .operations import COMPARE
 from .placeholders import Lazy, real_of
 from .reconstruction import Emitter, method_of
 from .slices import Slice
+
+
+def _counted(m: Interpreter, value: Variable) -> int:
+    """A place that a method takes; raises in the program where it is none, or too large for one."""
+    place = m.operators.index(value)
+    m.builder.fold([].insert, [place, None])
+    return place
+
+
+def _bound(m: Interpreter, value: Variable) -> int:
+    """Where a search begins or ends; raises in the program where that is no integer."""
+    real = value.realize(m)
+    if not has_entry(real.python_type(), "__index__"):
+        m.builder.fold([].index, [None, None])
+    return m.operators.index(real)
 
 
 class Sequence(Variable):
@@ -63,6 +79,8 @@ class Sequence(Variable):
             m.builder.fold(operator.getitem, [self.empty_container(), m.builder.to_python(key)])
         index = m.operators.index(key)
         if not -len(self.items) <= index < len(self.items):
+            if not -sys.maxsize - 1 <= index <= sys.maxsize:
+                beyond = f"cannot fit {shown_type(key.python_type())!r} into an index-sized integer"
             m.errors.throw(IndexError, beyond)
         return index
 
@@ -91,9 +109,8 @@ class Sequence(Variable):
 
     def py_index(self, m: Interpreter, value: Variable, *bounds: Variable) -> Variable:
         """``index``; raises ``ValueError`` in the program."""
-        start, stop, _ = slice(*(m.operators.index(b) for b in bounds) if bounds else (None,)).indices(len(self.items))
-        if len(bounds) == 1:
-            start, stop = slice(m.operators.index(bounds[0]), None).indices(len(self.items))[:2]
+        limits = [_bound(m, each) for each in bounds]
+        start, stop, _ = slice(*[*limits, None][:2]).indices(len(self.items))
         for i in range(start, stop):
             if i >= len(self.items):  # comparing may change it
                 break
@@ -385,12 +402,12 @@ class List(Sequence):
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
         """``insert``."""
-        self.items.insert(m.operators.index(at), value)
+        self.items.insert(_counted(m, at), value)
         return self.resized(m)
 
     def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:
         """``pop``; raises ``IndexError`` in the program."""
-        i = -1 if at is None else m.operators.index(at)
+        i = -1 if at is None else _counted(m, at)
         if not self.items:
             m.errors.throw(IndexError, "pop from empty list")
         if not -len(self.items) <= i < len(self.items):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import abc
 import functools
 import importlib
+import operator
 import sys
 import types
 import typing
@@ -729,3 +730,47 @@ def metaclass_reads_of_a_class_made_here(x):
             return 5
 
     return Made.magic + Made.k + Made().f() + x, Made.xq
+
+
+class _Plain:
+    pass
+
+
+class _ReadsByType(type):
+    def __getattribute__(cls, name):
+        return super().__getattribute__(name)
+
+
+class _ReadByType(metaclass=_ReadsByType):
+    pass
+
+
+@program
+def attributes_by_what_is_no_name(x):
+    asks = (
+        lambda: type.__getattribute__(list, type),
+        lambda: super(_ReadsByType, _ReadByType).__getattribute__(3),
+        lambda: object.__getattribute__(_Plain(), 3),
+        lambda: object.__setattr__(_Plain(), 3, 4),
+        lambda: object.__delattr__(_Plain(), 3),
+        lambda: _Plain().__getattribute__(None),
+        lambda: operator.attrgetter(3),
+        lambda: operator.attrgetter("real", 3),
+        lambda: operator.methodcaller(3, 4),
+        lambda: __import__([]),
+    )
+    told = []
+    for ask in asks:
+        try:
+            told.append(ask())
+        except Exception as error:
+            told.append((type(error), error.args))
+    return x + 1, told
+
+
+@program
+def module_attributes_by_what_is_no_name_break(x):
+    try:
+        return torch.nn.Module().__setattr__(3, 4)
+    except TypeError as error:
+        return x + 1, error.args

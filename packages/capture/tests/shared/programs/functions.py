@@ -108,3 +108,135 @@ def wraps_a_choice_breaks(x):
         return x
 
     return nothing.__name__, nothing.__doc__, its_text.__name__, its_text.__doc__, nothing()
+
+
+@program
+def what_functions_refuse_to_be_given(x):
+    held = 3
+
+    def f(a, b=2):
+        return a + b + held
+
+    told = []
+    for name, value in (
+        ("__closure__", ()),
+        ("__globals__", {}),
+        ("__builtins__", {}),
+        ("__name__", 3),
+        ("__name__", None),
+        ("__qualname__", b"a"),
+        ("__annotations__", 3),
+        ("__doc__", 3),
+        ("__module__", ()),
+        ("__name__", "g"),
+        ("__qualname__", "a.g"),
+        ("__annotations__", {"a": int}),
+        ("own", 4),
+    ):
+        try:
+            setattr(f, name, value)
+        except Exception as error:
+            told.append((name, type(error), error.args))
+    return (
+        told,
+        f.__name__,
+        f.__qualname__,
+        f.__doc__,
+        f.__module__,
+        f.__annotations__,
+        f.own,
+        f(1),
+        dict(f.__dict__),
+        x + 1,
+    )
+
+
+@program
+def what_functions_are_given_beside_their_dictionary(x):
+    def f(a):
+        return a
+
+    f.own = 1
+    f.__name__ = "g"
+    f.__doc__ = "told"
+    f.__dict__["__name__"] = "in it"
+    f.__dict__["__doc__"] = "in it"
+    return f.__name__, f.__doc__, dict(f.__dict__), vars(f) is f.__dict__, f, x + 1
+
+
+@program
+def functions_given_no_annotations_break(x):
+    def f(a: int):
+        return a
+
+    f.__annotations__ = None
+    return f.__annotations__, x + 1
+
+
+class _Callable:
+    def __init__(self):
+        self.own = 1
+
+    def __call__(self, a):
+        return a
+
+    def method(self, a: int):
+        "told"
+        return a
+
+    method.marked = 1
+
+
+@program
+def what_wrapping_copies(x):
+    def f(a: int):
+        "told"
+        return a
+
+    f.own = 1
+    told = []
+    for wrapped in (f, max, functools.partial(f, 1), _Callable().method):
+
+        @functools.wraps(wrapped)
+        def w(b):
+            return b
+
+        own = dict(vars(w))
+        same = own.pop("__wrapped__") == wrapped
+        told.append((w.__name__, w.__qualname__, w.__module__, w.__doc__, w.__annotations__, same, own))
+    return told, x + 1
+
+
+@program
+def wrapping_an_object_copies_what_is_in_it_break(x):
+    told = []
+    for wrapped in (_Callable(), _Callable):
+
+        @functools.wraps(wrapped)
+        def w(b):
+            return b
+
+        told.append((w.__name__, w.__doc__, sorted(set(vars(w)) - {"__static_attributes__", "__firstlineno__"})))
+    return told, x + 1
+
+
+@program
+def what_a_function_has_from_its_type_break(x):
+    def f(a):
+        return a
+
+    return f.__globals__ is globals(), f.__eq__(f), hasattr(f, "__globals__"), hasattr(f, "__other__"), x + 1
+
+
+@program
+def classes_with_functions_that_were_named(x):
+    def f(self):
+        "told"
+        return self
+
+    f.__name__, f.__doc__, f.own = "g", "other", 1
+
+    class C:
+        g = f
+
+    return C.g.__name__, C.g.__doc__, vars(C.g), C().g.own, x + 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import types
 import warnings
 import torch
 
@@ -600,3 +601,92 @@ def where_a_coroutine_was_made_breaks(x):
     finally:
         sys.set_coroutine_origin_tracking_depth(0)
     return origin, x + 1
+
+
+class Gives:
+    """Its special methods give what they are told."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def __await__(self):
+        return self.given
+
+    def __aiter__(self):
+        return self
+
+    def __anext__(self):
+        return self.given
+
+    def __aenter__(self):
+        return self.given
+
+    def __aexit__(self, *error):
+        return self.given
+
+
+class Leaves(Gives):
+    async def __aenter__(self):
+        return self
+
+
+class Fails:
+    def __await__(self):
+        raise KeyError("await")
+
+
+@types.coroutine
+def _marked():
+    yield 1
+
+
+async def _awaits(given):
+    return await given
+
+
+async def _iterates(given):
+    async for each in given:
+        return each
+
+
+async def _enters(given):
+    async with given:
+        return given
+
+
+async def _fails_within(given):
+    async with given:
+        raise ZeroDivisionError
+
+
+@program
+def what_asynchronous_methods_give_is_refused(x):
+    child = _answer()
+    told = []
+    for main, given in (
+        (_awaits, 3),
+        (_awaits, Gives(None)),
+        (_awaits, Gives(child)),
+        (_awaits, Gives(_marked())),
+        (_awaits, Gives(Gives(1))),
+        (_awaits, Gives([1])),
+        (_awaits, Gives(iter([1]))),
+        (_awaits, _marked()),
+        (_iterates, 3),
+        (_iterates, Gives(())),
+        (_iterates, Gives(Gives(None))),
+        (_iterates, Gives(Fails())),
+        (_enters, 3),
+        (_enters, Gives(1)),
+        (_enters, Gives(Gives(None))),
+        (_enters, Leaves(2)),
+        (_fails_within, Leaves(2)),
+        (_fails_within, Leaves(Fails())),
+    ):
+        try:
+            told.append(main(given).send(None))
+        except Exception as error:
+            cause, context = error.__cause__, error.__context__
+            told.append((type(error), error.args, type(cause), type(context), error.__suppress_context__))
+    child.close()
+    return x + 1, told

@@ -388,3 +388,81 @@ def arguments_by_name(x):
         list(itertools.islice(itertools.count(start=2, step=3), 3)),
         x + 1,
     )
+
+
+@program
+def products_of_more_than_can_be_held(x):
+    told = []
+    for made in (
+        itertools.product((1, 2), repeat=64),
+        itertools.permutations(range(40)),
+        itertools.combinations(range(80), 40),
+        itertools.combinations_with_replacement(range(80), 40),
+    ):
+        told.append((next(made), next(made), type(made)))
+    for row in itertools.product(range(1000), repeat=4):
+        if sum(row) == 3:
+            return told, row, x + 1
+
+
+@program
+def products_are_refused(x):
+    told = []
+    for ask in (
+        lambda: itertools.product([1], repeat=-1),
+        lambda: itertools.product([1], [2], repeat=2**62),
+        lambda: itertools.permutations([1], -1),
+        lambda: itertools.combinations([1], -1),
+        lambda: [1].insert(2**70, x),
+        lambda: collections.deque([1]).insert(-(2**70), x),
+        lambda: list(itertools.product([1, 2], repeat=0)),
+        lambda: list(itertools.product()),
+        lambda: list(itertools.permutations([1, 2], 3)),
+    ):
+        try:
+            told.append(ask())
+        except Exception as error:
+            told.append((type(error), error.args))
+    return told, x + 1
+
+
+class _Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@program
+def places_that_are_none(x):
+    told = []
+    for ask in (
+        lambda: [1, 2][2**70],
+        lambda: (1, 2)[-(2**70)],
+        lambda: [1, 2][_Index(2**70)],
+        lambda: [1, 2].pop(2**70),
+        lambda: [].pop(2**70),
+        lambda: [1, 2].pop("a"),
+        lambda: [1, 2].index(1, None),
+        lambda: [1, 2].index(1, "a"),
+        lambda: (1, 2).index(1, 0, 2.5),
+        lambda: [1, 2, 1].index(1, 1),
+        lambda: [1, 2, 1].index(1, -(2**70), 2**70),
+        lambda: [1, 2, 1].index(1, _Index(1), _Index(2**70)),
+        lambda: list(itertools.islice([1, 2], "a")),
+        lambda: list(itertools.islice([1, 2], 0, 2.5)),
+        lambda: list(itertools.islice([1, 2], 0, 2, "a")),
+        lambda: list(itertools.islice([1, 2], None)),
+        lambda: list(itertools.islice([1, 2], _Index(1), None)),
+        lambda: operator.length_hint(3),
+        lambda: operator.length_hint(None, 4),
+        lambda: operator.length_hint(_Index(3), 4),
+        lambda: operator.length_hint(object(), "a"),
+        lambda: operator.length_hint([1, 2]),
+    ):
+        try:
+            told.append(ask())
+        except Exception as error:
+            told.append((type(error), error.args))
+    return told, x + 1

@@ -12,10 +12,13 @@ from capture.variables.objects import Object
 
 from .registry import operation
 
+#: What gave what is awaited, by the operation's argument.
+_GIVEN_BY = {1: "__aenter__", 2: "__aexit__"}
+
 
 @operation("GET_AWAITABLE")
 def _get_awaitable(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(awaitable(m, frame.pop(m)))
+    frame.push(awaitable(m, frame.pop(m), _GIVEN_BY.get(op.arg or 0, "")))
 
 
 @operation("GET_AITER")
