@@ -96,6 +96,12 @@ def test_one_operand(first, oracle):
         value[:, torch.tensor([0, 1]), :, torch.tensor([0, 1])]
         value.index_select(1, torch.tensor([0, 2]))
         value.scatter_add(1, torch.zeros(SIZE, dtype=torch.int64), value.contiguous())
+        for draw in (aten.uniform, aten.normal_functional, aten.exponential, aten.cauchy, aten.log_normal, aten.random):
+            draw(value)
+        aten.geometric(value, 0.5)
+        aten.bernoulli.Tensor(value, value)
+        aten._standard_gamma_grad(value, value)
+        aten._dirichlet_grad(value, value, value)
     oracle.check()
 
 

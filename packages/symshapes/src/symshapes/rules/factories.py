@@ -227,6 +227,12 @@ def random_like(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     return fresh(self.size, self)
 
 
+@rule("_standard_gamma_grad", "_dirichlet_grad")
+def sample_gradient(self: TensorMeta, *others: TensorMeta) -> TensorMeta:
+    """What a sample changes by with its distribution's parameters, row-major."""
+    return fresh(self.size, self)
+
+
 @rule("multinomial")
 def multinomial(self: TensorMeta, num_samples: Size, replacement: bool = False, *, generator: Any = None) -> TensorMeta:
     """Indices of samples, one row a distribution."""
