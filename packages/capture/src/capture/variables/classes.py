@@ -345,7 +345,7 @@ class _Subclasses:
 
     def __call__(self) -> bool:
         cls = self.cls()
-        now = [] if cls is None else type.__subclasses__(cls)
+        now: list[type] = [] if cls is None else type.__subclasses__(cls)
         return len(now) == len(self.below) and all(ref() is each for ref, each in zip(self.below, now, strict=True))
 
 
@@ -353,7 +353,7 @@ def _subclasses(m: Interpreter, cls: Class) -> Variable:
     """``type.__subclasses__``, which tells of classes that the frame made, too."""
     if cls.made_here or m.classes.made:
         raise Unsupported("type.__subclasses__ beside classes that are made here")
-    below = type.__subclasses__(cls.value)
+    below: list[type] = type.__subclasses__(cls.value)
     m.guards.add(None, GuardKind.ANSWER, (_Subclasses(cls.value, below), (), True))
     return m.builder.from_python(below)
 
