@@ -163,3 +163,13 @@ def test_flash_attention_for_cpu(first, oracle):
         torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
     assert any("flash_attention_for_cpu_backward" in op for op in oracle.checked)
     oracle.check()
+
+
+@pytest.mark.parametrize("first", LAYOUTS)
+def test_tangents_lie_as_what_they_are_of(first, oracle):
+    value = LAYOUTS[first](SIZE)
+    with oracle:
+        aten._new_zeros_with_same_feature_meta(torch.rand(SIZE), value)
+        if first not in ("strided", "expanded"):  # whose memory goes on behind the last element
+            aten._new_zeros_with_same_feature_meta(torch.rand(3, 2, 5), value, self_num_batch_dims=2)
+    oracle.check()

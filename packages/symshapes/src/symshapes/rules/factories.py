@@ -45,7 +45,9 @@ def made(
     )
 
 
-@rule("empty.memory_format", "zeros", "ones", "rand", "randn", "rand.generator", "randn.generator")
+@rule(
+    "empty.memory_format", "zeros", "_efficientzerotensor", "ones", "rand", "randn", "rand.generator", "randn.generator"
+)
 def empty(
     size: Sequence[Size],
     *,
