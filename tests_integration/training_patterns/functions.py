@@ -42,6 +42,32 @@ class ThroughRounding(torch.autograd.Function):
         return None if g is None else g * 0.5
 
 
+class ToldWhich(torch.autograd.Function):
+    """Two results; its gradient shows which of theirs were there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x * 2, x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, double: torch.Tensor | None, sine: torch.Tensor | None) -> Any:
+        (x,) = ctx.saved_tensors
+        made = torch.full_like(x, 5.0) if double is None else double * 2
+        return made if sine is None else made + sine * x.cos()
+
+
+@pattern
+def told_which_gradients_there_are(compiled: Wrap) -> Any:
+    net = Net()
+    run = compiled(lambda x: ToldWhich.apply(net(x)))
+    for used in ([0], [1], [0, 1]):
+        results = run(data(0))
+        sum(results[i].square().sum() for i in used).backward()
+    return results, grads(net)
+
+
 @pattern
 def own_functions(compiled: Wrap) -> Any:
     net, w = Net(), nn.Parameter(data(5, 3))

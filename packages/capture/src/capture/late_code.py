@@ -182,7 +182,8 @@ class PlainBackward:
 class LateGradient(ControlFlow):
     """`operation(*outputs, *inputs, *free)`: what a `CustomGradient` gives, whose backward looks at the facts first.
 
-    Where they do not hold any more, or its gradients are to be differentiated, the backward runs as it is.
+    Where they do not hold any more, or its gradients are to be differentiated, the backward runs as it is. So it does where it
+    is `told` which gradients there are, and some are not.
     """
 
     def __init__(
@@ -191,12 +192,13 @@ class LateGradient(ControlFlow):
         counts: tuple[int, int],
         facts: tuple[Fact, ...],
         plain: PlainBackward,
+        told: bool,
     ) -> None:
         super().__init__([gradient.graph])
-        self.gradient, self.counts, self.facts, self.plain = gradient, counts, facts, plain
+        self.gradient, self.counts, self.facts, self.plain, self.told = gradient, counts, facts, plain, told
 
     def over(self, graphs: Sequence[Callable[..., Any]]) -> LateGradient:
-        return LateGradient(replace(self.gradient, graph=graphs[0]), self.counts, self.facts, self.plain)
+        return LateGradient(replace(self.gradient, graph=graphs[0]), self.counts, self.facts, self.plain, self.told)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         outputs, inputs = self.counts
@@ -205,14 +207,16 @@ class LateGradient(ControlFlow):
         found: tuple[Any, ...] = function.apply(self, values[:outputs], values[outputs + inputs :], *given)  # type: ignore[no-untyped-call]
         return found
 
-    def gradients(self, node: Any, gradients: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    def gradients(self, node: Any, gradients: Sequence[torch.Tensor | None]) -> tuple[Any, ...]:
         """Those of `apply`'s arguments."""
         gradient, free = self.gradient, list(node.free)
         for place, value in zip(sorted(gradient.kept), node.saved_tensors, strict=True):
             free[place] = value
-        if torch.is_grad_enabled() or not all(fact.holds() for fact in self.facts):
+        missing = any(each is None for each in gradients)
+        if missing or torch.is_grad_enabled() or not all(fact.holds() for fact in self.facts):
             return None, None, None, *self.plain.gradients(node, gradients, free)
-        made = iter(gradient.graph(*(each.contiguous() for each in gradients), *free))
+        there = [each.contiguous() for each in gradients if each is not None]
+        made = iter(gradient.graph(*there, *free))
         return None, None, None, *(next(made) if place in gradient.given else None for place in range(self.counts[1]))
 
 
@@ -228,6 +232,7 @@ class _Late(torch.autograd.Function):
         ctx.free = [None if place in gradient.kept else value for place, value in enumerate(free)]
         ctx.save_for_backward(*(free[place] for place in sorted(gradient.kept)))
         ctx.mark_non_differentiable(*(outputs[place] for place in gradient.apart))
+        ctx.set_materialize_grads(not operation.told)
         return tuple(outputs)
 
     @staticmethod

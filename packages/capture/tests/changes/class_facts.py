@@ -182,3 +182,54 @@ def torch_function_class(call):
         return torch.tensor(5.0)
 
     call.across(changed(Tagged, "__torch_function__", classmethod(other)), f, x)
+
+
+@program
+def subclasses(call):
+    import contextlib
+
+    class Base:
+        k = 1
+
+    class First(Base):
+        k = 2
+
+    class Second(First):
+        k = 3
+
+    def f(x):
+        seen, waiting = [], Base.__subclasses__()
+        while waiting:
+            cls = waiting.pop()
+            waiting += type.__subclasses__(cls)
+            seen.append(cls.k)
+        return x * sum(seen), seen
+
+    kept = []
+
+    @contextlib.contextmanager
+    def another_below(cls):
+        kept.append(type("Another", (cls,), {"k": 10 + len(kept)}))
+        yield
+
+    call.across(
+        [another_below(Base), another_below(Second), changed(First, "__bases__", (torch.nn.Module,))], f, vector()
+    )
+
+
+@program
+def subclasses_of_one_made_here(call):
+    class Base:
+        pass
+
+    def f(x):
+        class Below(Base):
+            pass
+
+        return x * len(Base.__subclasses__()), Below.__subclasses__()
+
+    import gc
+
+    for _ in range(3):
+        call(f, vector())
+        gc.collect()

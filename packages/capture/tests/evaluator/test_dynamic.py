@@ -148,3 +148,42 @@ def test_a_call_that_the_program_refuses_leaves_the_others_their_capture(dynamic
     for wrong in ([3], [[x]], [], [None]):  # what its conditions are read from is no tensor, or not there
         with pytest.raises((AttributeError, TypeError, IndexError)):
             compiled(wrong)
+
+
+def test_a_tensor_made_by_its_class_of_a_size() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n = x.shape[0]
+        return x.new(x.shape).zero_(), x.new(n, 2).fill_(n), x.new([n, 2.0]), x.new(torch.Size((2, *x.shape))).zero_()
+
+    compiled = capture.compile(fn, dynamic=True, fullgraph=True)
+    for n in (3, 5, 6):
+        torch.testing.assert_close(compiled(torch.randn(n, 4)), fn(torch.randn(n, 4)))
+    assert compiled.session.report.graph_count == 1
+
+
+def test_sizes_that_are_broadcast() -> None:
+    """Evaluated, they need nothing that torch imports for it."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Size, torch.Tensor]:
+        size = torch.broadcast_shapes(x.shape, None, y.shape, (1, 4), [1], 4)
+        return size, x.expand(torch.broadcast_shapes(*[size, (2, 1, 1)])) + y
+
+    compiled = capture.compile(fn, dynamic=True, fullgraph=True)
+    for n in (3, 5, 6):
+        args = torch.randn(n, 4), torch.randn(n, 1)
+        found, wanted = compiled(*args), fn(*args)
+        assert type(found[0]) is torch.Size and found[0] == wanted[0]
+        torch.testing.assert_close(found[1], wanted[1])
+    assert compiled.session.report.graph_count == 1
+
+
+@pytest.mark.parametrize("other", [(3,), (-3, 1, 1), ((1, 5),), "ab"])
+def test_sizes_that_do_not_broadcast(other: object) -> None:
+    def fn(x: torch.Tensor) -> torch.Size:
+        return torch.broadcast_shapes(x.shape, other)
+
+    with pytest.raises((RuntimeError, TypeError, ValueError)) as wanted:
+        fn(torch.ones(2, 4))
+    with pytest.raises(wanted.type) as found:
+        capture.compile(fn)(torch.ones(2, 4))
+    assert str(found.value) == str(wanted.value)

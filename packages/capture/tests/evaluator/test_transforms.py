@@ -223,3 +223,37 @@ def test_a_graph_that_raises_within_leaves_no_level() -> None:
     with pytest.raises(IndexError):
         f(x, torch.tensor([0, 4]))
     assert levels() is None
+
+
+LINEAR = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jvp(LINEAR, (x,), (x.cos(),))[1],
+        lambda x: jvp(grad(lambda v: LINEAR(v).sin().sum()), (x,), (torch.ones_like(x),))[1],
+        lambda x: jvp(lambda v: v.t() * 2, (x,), (x.t().contiguous().t(),))[1],
+    ],
+    ids=["jvp", "hessian by vector", "tangent in another layout"],
+)
+def test_tangents_of_changing_sizes(f: Callable[..., Any]) -> None:
+    compiled = capture.compile(f, fullgraph=True, dynamic=True)
+    for n in (3, 5, 6):
+        x = torch.randn(n, 4)
+        found, wanted = compiled(x), f(x)
+        torch.testing.assert_close(found, wanted)
+        assert found.stride() == wanted.stride()
+    assert compiled.session.report.graph_count == 1
+
+
+def test_tangents_whose_layer_torch_asks_for_plain_sizes() -> None:
+    layer = torch.nn.LayerNorm(4)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return jvp(layer, (x,), (torch.ones_like(x),))[1]
+
+    compiled = capture.compile(f, fullgraph=True)
+    for n in (3, 5, 6):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(compiled(x), f(x))

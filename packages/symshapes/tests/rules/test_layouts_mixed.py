@@ -96,6 +96,12 @@ def test_one_operand(first, oracle):
         value[:, torch.tensor([0, 1]), :, torch.tensor([0, 1])]
         value.index_select(1, torch.tensor([0, 2]))
         value.scatter_add(1, torch.zeros(SIZE, dtype=torch.int64), value.contiguous())
+        for draw in (aten.uniform, aten.normal_functional, aten.exponential, aten.cauchy, aten.log_normal, aten.random):
+            draw(value)
+        aten.geometric(value, 0.5)
+        aten.bernoulli.Tensor(value, value)
+        aten._standard_gamma_grad(value, value)
+        aten._dirichlet_grad(value, value, value)
     oracle.check()
 
 
@@ -156,4 +162,14 @@ def test_flash_attention_for_cpu(first, oracle):
         q, k, v = heads(), heads(), heads()
         torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
     assert any("flash_attention_for_cpu_backward" in op for op in oracle.checked)
+    oracle.check()
+
+
+@pytest.mark.parametrize("first", LAYOUTS)
+def test_tangents_lie_as_what_they_are_of(first, oracle):
+    value = LAYOUTS[first](SIZE)
+    with oracle:
+        aten._new_zeros_with_same_feature_meta(torch.rand(SIZE), value)
+        if first not in ("strided", "expanded"):  # whose memory goes on behind the last element
+            aten._new_zeros_with_same_feature_meta(torch.rand(3, 2, 5), value, self_num_batch_dims=2)
     oracle.check()

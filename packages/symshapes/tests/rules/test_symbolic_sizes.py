@@ -74,6 +74,15 @@ def _cells(cell):
     return lambda x: cell(x[:, 0])
 
 
+aten = torch.ops.aten
+# What aotgrad makes of random numbers that are drawn in place.
+DRAWS = [
+    aten.uniform, aten.normal_functional, aten.random, lambda x: aten.random.to(x, 5), aten.exponential, aten.cauchy,
+    lambda x: getattr(aten.random, "from")(x, 1, 5), lambda x: aten.bernoulli.Tensor(x, x.sigmoid()), aten.log_normal,
+    lambda x: aten.geometric(x, 0.5),
+]  # fmt: skip
+
+
 # (a program, the size of its input): no guard is to hang on the sizes.
 FREE = {
     "interpolate by a scale": (lambda x: F.interpolate(x, scale_factor=1.7), (3, 2, 5, 6)),
@@ -98,6 +107,11 @@ FREE = {
     "svd": (lambda x: torch.linalg.svd(x, full_matrices=False), (3, 5)),
     "solve": (lambda x: torch.linalg.solve(x @ x.mT + torch.eye(x.shape[0]), x), (3, 5)),
     "cdist": (lambda x: torch.cdist(x, x), (3, 5)),
+    "draws": (lambda x: [draw(x.t()) for draw in DRAWS], (3, 5)),
+    "gradients of samples": (
+        lambda x: aten._standard_gamma_grad(x.exp(), x.exp()) + aten._dirichlet_grad(x.sigmoid(), x.exp(), x.exp()),
+        (3, 5),
+    ),
 }
 
 

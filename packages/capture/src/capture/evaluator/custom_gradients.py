@@ -45,11 +45,13 @@ class CustomGradients:
         dirty: Collection[int],
         apart: Collection[int],
         once: bool,
+        told: bool,
         plain: Callable[[list[fx.Node]], PlainBackward],
     ) -> list[Variable]:
         """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which.
 
-        `plain` gives it as it is, and adds to the nodes that are given what that needs of the graph.
+        `plain` gives it as it is, and adds to the nodes that are given what that needs of the graph. So it runs where not all
+        gradients are there, if it is `told` which are.
         """
         given: list[Sequence[int]] = []
 
@@ -59,9 +61,13 @@ class CustomGradients:
             return made
 
         looks = not dirty and self._recorder.graph.checkpoint is None
+        if told and not looks:
+            raise Unsupported(
+                "a function of autograd whose backward is told which gradients there are, in a checkpoint"
+            )
         own, made, facts = self._evaluated(called, [output.fake for output in outputs], looks=looks)
         free = self._free(made, own)
-        as_it_is = plain(free) if facts else None
+        as_it_is = plain(free) if facts or told else None
         graph = self._subgraphs.taken_out(made, [*own, *free])
         self._recorder.forget([*own, *made.calls])
         operation = CustomGradient(
@@ -76,7 +82,7 @@ class CustomGradients:
         if as_it_is is None:
             return self._call(operation, *groups)
         counts = len(outputs), len(inputs)
-        return self._call_late(LateGradient(operation, counts, tuple(facts.values()), as_it_is), *groups)
+        return self._call_late(LateGradient(operation, counts, tuple(facts.values()), as_it_is, told), *groups)
 
     def hook(self, tensor: Tensor, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
         """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""

@@ -60,8 +60,8 @@ _FOLLOWS = frozenset(
         "is_non_overlapping_and_dense", "broadcast_shapes", "is_tensor", "eq", "ne",
     }
 )  # fmt: skip
-#: What torch's C++ says of symbolic sizes where it takes none.
-_NO_SYMBOLS = "on tensor with symbolic sizes"
+#: What torch's C++ says of symbolic sizes where it takes none: also of tensors that Python knows nothing of, which it asks for them.
+_NO_SYMBOLS = ("on tensor with symbolic sizes", "no interpreter set")
 #: Among what an evaluation has found out: that it goes further with the numbers that tensors hold.
 _TELLS = "numbers in tensors"
 #: Methods that ask a tensor of several elements for them.
@@ -355,7 +355,7 @@ class GraphRecorder:
             raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
             self.refused_by_operator = not isinstance(error, NotImplementedError)
-            self.dynamic_sizes.refused |= self._m.levels.inside and _NO_SYMBOLS in str(error)
+            self.dynamic_sizes.refused |= self._m.levels.inside and any(words in str(error) for words in _NO_SYMBOLS)
             words = str(error).partition("\nException raised from")[0]  # its own stack
             # What sizes were held to for an answer that never came holds for nothing: another attempt ends before the call.
             step = self._state.step if len(self.dynamic_sizes.env.guards) != told else 0

@@ -137,16 +137,23 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
         raise Unsupported("a function of autograd that gives no tensor, or one twice")
     if any(each.source is not None and each not in inputs for each in outputs):
         raise Unsupported("a function of autograd that gives a tensor it was not given")
-    if not context.materializes and len(outputs) > 1:
-        raise Unsupported("a function of autograd whose backward is told which gradients there are")
+    # Of what has no gradient it is told that there is none.
+    told = not context.materializes and len([each for each in outputs if each not in context.apart]) > 1
+    if told and context.apart:
+        raise Unsupported(
+            "a function of autograd whose backward is told which gradients there are, and never gets some"
+        )
     if any(each not in outputs for each in (*context.dirty, *context.apart)):
         raise Unsupported("a function of autograd that marks what it does not give")
     backward, once = _backward(m, cls)
     places = [place for place, arg in enumerate(given) if isinstance(arg, Tensor)]
 
     def gradients(by: list[Variable]) -> tuple[Variable, Sequence[int]]:
-        left = iter(by)
-        all_given = [next(left) if isinstance(item, Tensor) else Constant(None) for item in items]
+        of_outputs: dict[Variable, Variable] = dict(zip(outputs, by, strict=True))
+        if not context.materializes:
+            for each in context.apart:
+                of_outputs.pop(each, None)
+        all_given = [of_outputs.get(item, Constant(None)) for item in items]
         made = m.calls.call(backward, [context, *all_given], {}).realize(m)
         found = [each.realize(m) for each in made.items] if isinstance(made, Tuple) else [made]
         if len(found) < len(given) or not all(m.builder.is_none(each) for each in found[len(given) :]):
@@ -182,6 +189,7 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
         dirty=[outputs.index(each) for each in context.dirty if isinstance(each, Tensor)],
         apart=[outputs.index(each) for each in context.apart if isinstance(each, Tensor)],
         once=once,
+        told=told,
         plain=plain,
     )
     left = iter(made)

@@ -159,6 +159,8 @@ class Class(Known):
         if name == "mro" and class_lookup(m, type(self.value), name)[1] is type:
             m.classes.note_order(self.value)
             return m.builder.from_python(m.builder.fold(self.value.mro, []))
+        if name == "__subclasses__" and not args and class_lookup(m, type(self.value), name)[1] is type:
+            return _subclasses(m, self)
         if name in ("__instancecheck__", "__subclasscheck__") or class_lookup(m, type(self.value), name)[1] is not type:
             return super().method(m, name, args, kwargs)
         raise Unsupported(f"type.{name}")
@@ -334,6 +336,27 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, cal
             m.errors.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
         return
     instance.builtin(m, owner, "__init__", args, kwargs)
+
+
+class _Subclasses:
+    """Asks whether the classes right below one are those that they were, and keeps none of them alive."""
+
+    def __init__(self, cls: type, below: list[type]) -> None:
+        self.cls, self.below = weakref.ref(cls), [weakref.ref(each) for each in below]
+
+    def __call__(self) -> bool:
+        cls = self.cls()
+        now: list[type] = [] if cls is None else type.__subclasses__(cls)
+        return len(now) == len(self.below) and all(ref() is each for ref, each in zip(self.below, now, strict=True))
+
+
+def _subclasses(m: Interpreter, cls: Class) -> Variable:
+    """``type.__subclasses__``, which tells of classes that the frame made, too."""
+    if cls.made_here or m.classes.made:
+        raise Unsupported("type.__subclasses__ beside classes that are made here")
+    below: list[type] = type.__subclasses__(cls.value)
+    m.guards.add(None, GuardKind.ANSWER, (_Subclasses(cls.value, below), (), True))
+    return m.builder.from_python(below)
 
 
 def _check_no_arguments(m: Interpreter, cls: type) -> None:

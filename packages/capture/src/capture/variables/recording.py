@@ -118,11 +118,13 @@ class CustomGradients(Protocol[V]):
         dirty: Collection[int],
         apart: Collection[int],
         once: bool,
+        told: bool,
         plain: Callable[[list[fx.Node]], Any],
     ) -> list[V]:
         """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which.
 
-        `plain` gives it as it is (a `PlainBackward`), and adds to the nodes that are given what that needs of the graph.
+        `plain` gives it as it is (a `PlainBackward`), and adds to the nodes that are given what that needs of the graph. So it
+        runs where not all gradients are there, if it is `told` which are.
         """
 
     def hook(self, tensor: Any, function: Callable[[list[V]], V]) -> fx.Node | None:

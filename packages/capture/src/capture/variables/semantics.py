@@ -125,6 +125,9 @@ class Iteration(Protocol[V]):
     def iterate_with(self, method: V) -> V:
         """What an ``__iter__`` gives."""
 
+    def checked(self, found: V, asked: str) -> V:
+        """What one of the program's special methods gave for an iterator; raises in the words of what ``asked`` for it."""
+
     def next_value(self, iterator: V) -> V:
         """``next(iterator)``."""
 

@@ -104,6 +104,15 @@ def fill(self: TensorMeta, value: Any = 0) -> TensorMeta:
 
 
 @rule(
+    "uniform", "normal_functional", "random", "random.from", "random.to", "bernoulli.Tensor", "exponential", "geometric",
+    "log_normal", "cauchy",
+)  # fmt: skip
+def drawn(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
+    """Random numbers in a copy of `self`: what aotgrad makes of drawing them in place."""
+    return like(self)
+
+
+@rule(
     "fill_.Scalar",
     "fill_.Tensor",
     "zero_",

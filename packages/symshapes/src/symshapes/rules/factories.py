@@ -45,7 +45,9 @@ def made(
     )
 
 
-@rule("empty.memory_format", "zeros", "ones", "rand", "randn", "rand.generator", "randn.generator")
+@rule(
+    "empty.memory_format", "zeros", "_efficientzerotensor", "ones", "rand", "randn", "rand.generator", "randn.generator"
+)
 def empty(
     size: Sequence[Size],
     *,
@@ -224,6 +226,12 @@ def new_empty_strided(self: TensorMeta, size: Sequence[Size], stride: Sequence[S
 @rule("bernoulli", "bernoulli.p", "_standard_gamma", "_sample_dirichlet", "poisson", "binomial")
 def random_like(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     """Random numbers in the input's size, row-major."""
+    return fresh(self.size, self)
+
+
+@rule("_standard_gamma_grad", "_dirichlet_grad")
+def sample_gradient(self: TensorMeta, *others: TensorMeta) -> TensorMeta:
+    """What a sample changes by with its distribution's parameters, row-major."""
     return fresh(self.size, self)
 
 

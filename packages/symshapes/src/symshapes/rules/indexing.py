@@ -18,6 +18,7 @@ from symshapes.rules.layout import (
     fresh,
     numel,
     permutation_by_stride,
+    same_shape,
     strides_in_order,
     sure,
     wrap_dim,
@@ -270,6 +271,32 @@ def is_same_size(self: TensorMeta, other: TensorMeta) -> bool:
 @rule("_assert_async", "_assert_async.msg", "_assert_tensor_metadata")
 def check_later(*args: Any, **kwargs: Any) -> None:
     """A check of data: nothing comes back."""
+
+
+@rule("_has_same_storage_numel")
+def has_same_storage_numel(self: TensorMeta, other: TensorMeta) -> bool:
+    """Whether two tensors' storages are of one length, each taken to end with its tensor's last element: what forward-mode
+    differentiation asks before it compares sizes and strides."""
+    alike = same_shape((*self.size, *self.stride, self.offset), (*other.size, *other.stride, other.offset))
+    return alike or bool(_end(self) == _end(other))
+
+
+@rule("_new_zeros_with_same_feature_meta")
+def zeros_laid_out_like(self: TensorMeta, other: TensorMeta, *, self_num_batch_dims: int = 0) -> TensorMeta:
+    """A tangent that lies as `other` does, once for each of the first dimensions of `self`."""
+    size, stride, step = list(other.size), list(other.stride), _end(other)
+    for length in reversed(self.size[:self_num_batch_dims]):
+        size.insert(0, length)
+        stride.insert(0, step)
+        step = step * length
+    return TensorMeta(tuple(size), tuple(stride), self.dtype, self.device, other.offset)
+
+
+def _end(meta: TensorMeta) -> Size:
+    """How many elements the storage has up to the tensor's last."""
+    if any(length == 0 for length in meta.size):
+        return meta.offset
+    return meta.offset + 1 + sum((length - 1) * step for length, step in zip(meta.size, meta.stride, strict=True))
 
 
 @rule("is_pinned")
