@@ -394,9 +394,18 @@ class Calls(Protocol):
         """``function(*args, **kwargs)``."""
 
     def call_from(
-        self, caller: Any, function: Variable, args: Args, kwargs: Kwargs, keeping: Variable | None = None
+        self,
+        caller: Any,
+        function: Variable,
+        args: Args,
+        kwargs: Kwargs,
+        keeping: Variable | None = None,
+        handing: tuple[type[Variable], ...] = (),
     ) -> Variable:
-        """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within."""
+        """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within.
+
+        Calls of all but ``handing`` hold the arguments until they return.
+        """
 
     def class_body(self, function: Any, *, once: bool) -> dict[str, Variable]:
         """Evaluate the function of a class statement; what it puts into the class, in order; each name ``once``, or it is refused."""
