@@ -352,6 +352,110 @@ def held_by_a_call_to_its_end(x: torch.Tensor) -> Any:
     return y
 
 
+def lets_go(k: int, o: Any) -> int:
+    tell("a")
+    del o
+    tell("b")
+    return k
+
+
+class Taking:
+    def __init__(self, o: Any) -> None:
+        tell("a")
+        del o
+        tell("b")
+
+    def method(self, o: Any) -> int:
+        return lets_go(1, o)
+
+    def __call__(self, o: Any) -> int:
+        tell("c")
+        o = 1
+        tell("d")
+        return o
+
+
+TAKING = Taking(None)
+
+
+class Layer(torch.nn.Module):
+    def forward(self, o: Any) -> int:
+        return lets_go(1, o)
+
+
+LAYER = Layer()
+
+
+@program
+def let_go_in_a_call(x: torch.Tensor) -> Any:
+    return x + lets_go(1, made(Last, "last"))
+
+
+@program
+def let_go_in_a_call_by_keywords(x: torch.Tensor) -> Any:
+    return x + lets_go(o=made(Last, "last"), k=1)
+
+
+@program
+def let_go_in_a_call_of_packed_arguments(x: torch.Tensor) -> Any:
+    packed = lets_go(*[1, made(Last, "in a list")])
+    LOG.append("c")
+    return x + packed + lets_go(k=1, o=made(Last, "in a dictionary"))
+
+
+@program
+def let_go_in_a_call_of_one_bound(x: torch.Tensor) -> Any:
+    method = TAKING.method
+    direct = TAKING.method(made(Last, "first")) + method(made(Last, "second"))
+    return x + direct + method(*(made(Last, "third"),))
+
+
+@program
+def let_go_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
+    called = TAKING(made(Last, "of __call__")) + functools.partial(lets_go, 1)(made(Last, "of a partial"))
+    Taking(made(Last, "of a class"))
+    return x + called + LAYER(made(Last, "of a module"))
+
+
+@program
+def let_go_in_a_call_of_what_the_caller_holds(x: torch.Tensor) -> Any:
+    held = made(Last, "held")
+    y = lets_go(1, held)
+    LOG.append("c")
+    del held
+    tell("d")
+    return x + y
+
+
+@program
+def let_go_in_a_call_within_another(x: torch.Tensor) -> Any:
+    def passing(o: Any) -> int:
+        p = o
+        del o
+        return lets_go(1, p)
+
+    def straight(o: Any) -> int:
+        tell("e")
+        return passing(o)
+
+    return x + straight(made(Last, "last"))
+
+
+@program
+def tensors_let_go_in_a_call(x: torch.Tensor) -> Any:
+    def doubled(h: torch.Tensor, *more: torch.Tensor) -> Any:
+        made(weakref.finalize, h, LOG.append, "first gone")
+        made(weakref.finalize, more[0], LOG.append, "second gone")
+        h = h * 2
+        tell("a")
+        h = h + more[0]
+        more = ()
+        tell("b")
+        return h, more
+
+    return doubled(x + 1, x + 2)
+
+
 @program
 def let_go_after_a_break(x: torch.Tensor) -> Any:
     one: Any = made(Last, "one")

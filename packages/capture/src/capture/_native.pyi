@@ -200,6 +200,9 @@ def go_on(tail_call: type[tuple[Any, ...]], function: Callable[..., Any], /, *ar
     While that is a `tail_call`, a tuple of a function and arguments, what calling that returns.
     """
 
+def go_within(inner: tuple[Callable[..., Any], tuple[Any, ...]], /) -> Any:
+    """What the function returns when it is called with these arguments, which it alone holds: the pair is taken from the caller's stack, as above."""
+
 def has_holes(elements: set[Any] | frozenset[Any]) -> bool:
     """Whether elements that were taken out of a set still have their places, by which it orders those that come later."""
 

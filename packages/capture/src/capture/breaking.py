@@ -45,7 +45,8 @@ _NO_FALL_THROUGH_STUB = frozenset(
 class Interrupted:
     """Where a frame stands: before the step at ``index``; or within it, in a call, where ``awaits``.
 
-    ``stack`` tells values from NULLs. Of the ``bound`` locals some are ``kept`` though they are not read again. What it awaits becomes the top of the stack, or must be None where ``drops``.
+    ``stack`` tells values from NULLs. Of the ``bound`` locals some are ``kept`` though they are not read again. What it awaits becomes the top of the stack, or must be None where ``drops``;
+    where it ``hands_over``, what it calls alone holds the arguments.
     """
 
     code: CodeType
@@ -56,6 +57,7 @@ class Interrupted:
     kept: frozenset[str]
     awaits: bool
     drops: bool
+    hands_over: bool
 
 
 def goes_on(frame: Interrupted) -> list[Instruction]:
@@ -134,7 +136,7 @@ def _awaiting(
     stack = list(frame.stack) if frame.drops else [*frame.stack, True]
     follow = _continued(frame, end + 1, stack, frame.bound, called)
     generated = names_beside(frame.code)
-    call = _call_inner(generated)
+    call = _hand_over_to_inner(generated) if frame.hands_over else _call_inner(generated)
     if frame.drops:
         result = generated.own("result")
         call += [
@@ -166,6 +168,17 @@ def _call_inner(generated: Names) -> list[Instruction]:
         *build.delete_fast(inner),
         *build.delete_fast(args),
         Instruction("CALL_FUNCTION_EX", 0),
+    ]
+
+
+def _hand_over_to_inner(generated: Names) -> list[Instruction]:
+    """The same, where nothing else holds the arguments meanwhile."""
+    inner = generated.own("inner")
+    return [
+        *build.push_callable(build.load_const(_native.go_within)),
+        *build.load_fast(inner),
+        *build.delete_fast(inner),
+        *build.call(1),
     ]
 
 

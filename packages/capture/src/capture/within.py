@@ -36,6 +36,7 @@ def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
         kept(frame),
         awaits,
         awaits and frame.drops,
+        awaits and frame.hands_over,
     )
 
 

@@ -3,23 +3,18 @@
 #include "compat.h"
 #include "handover.h"
 
-/* The call that is about to be made. Between the note of it and the callee's frame no Python runs, in no thread. */
-static struct {
-    PyObject *function; /* borrowed; NULL: none */
-    PyObject **args;
-    Py_ssize_t count;
-} next;
+Handover handover;
 
 void
 handed_over(Frame *frame)
 {
-    if (next.function == NULL || next.function != (PyObject *)frame_func(frame)) {
+    if (handover.function != (PyObject *)frame_func(frame)) {
         return;
     }
-    next.function = NULL;
-    for (Py_ssize_t i = 0; i < next.count; i++) {
-        if (next.args[i] == frame->localsplus[i]) {
-            Py_CLEAR(next.args[i]); /* not the last reference */
+    handover.function = NULL;
+    for (Py_ssize_t i = 0; i < handover.count; i++) {
+        if (handover.args[i] == frame->localsplus[i]) {
+            Py_CLEAR(handover.args[i]); /* not the last reference */
         }
     }
 }
@@ -28,20 +23,44 @@ handed_over(Frame *frame)
 static PyObject *
 call(PyObject *function, PyObject **args, Py_ssize_t count)
 {
-    next.function = function;
-    next.args = args;
-    next.count = count;
-    /* The frame that the continuation goes on from is the same one to the program: it is there once. */
-    PyThreadState *tstate = PyThreadState_Get();
-    Frame *left = current_frame_of(tstate);
-    current_frame_of(tstate) = left->previous;
+    handover = (Handover){function, args, count};
     PyObject *result = PyObject_Vectorcall(function, args, count, NULL);
-    current_frame_of(tstate) = left;
-    next.function = NULL; /* where no frame of it was looked at */
+    handover.function = NULL; /* where no frame of it was looked at */
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_XDECREF(args[i]);
     }
     Py_DECREF(function);
+    return result;
+}
+
+/* As many as the tuple has, which lets go of them. Not in the C stack, which greenlets move. */
+static PyObject **
+unpacked(PyObject *packed)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(packed);
+    PyObject **args = PyMem_Malloc((count + !count) * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; args && i < count; i++) {
+        args[i] = Py_NewRef(PyTuple_GET_ITEM(packed, i));
+    }
+    Py_DECREF(packed);
+    return args;
+}
+
+static PyObject *
+go_within(PyObject *Py_UNUSED(self), PyObject *const *given, size_t Py_UNUSED(total), PyObject *Py_UNUSED(names))
+{
+    PyObject *pair = given[0];
+    PyObject *function = Py_NewRef(PyTuple_GET_ITEM(pair, 0)), *packed = Py_NewRef(PyTuple_GET_ITEM(pair, 1));
+    *(PyObject **)given = Py_NewRef(Py_None);
+    Py_DECREF(pair);
+    Py_ssize_t count = PyTuple_GET_SIZE(packed);
+    PyObject **args = unpacked(packed);
+    if (args == NULL) {
+        Py_DECREF(function);
+        return PyErr_NoMemory();
+    }
+    PyObject *result = call(function, args, count);
+    PyMem_Free(args);
     return result;
 }
 
@@ -52,24 +71,21 @@ go_on(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t total)
     PyObject **from = (PyObject **)given + 2;
     Py_ssize_t count = total - 2;
     for (;;) {
-        /* Not in the C stack, which greenlets move. */
-        PyObject **args = PyMem_Malloc(count * sizeof(PyObject *));
+        PyObject **args = packed ? unpacked(packed) : PyMem_Malloc((count + !count) * sizeof(PyObject *));
         if (args == NULL) {
             Py_DECREF(function);
-            Py_XDECREF(packed);
             return PyErr_NoMemory();
         }
-        for (Py_ssize_t i = 0; i < count; i++) {
-            if (packed) {
-                args[i] = Py_NewRef(PyTuple_GET_ITEM(packed, i));
-            }
-            else {
-                args[i] = from[i];
-                from[i] = Py_NewRef(Py_None);
-            }
+        for (Py_ssize_t i = 0; !packed && i < count; i++) {
+            args[i] = from[i];
+            from[i] = Py_NewRef(Py_None);
         }
-        Py_CLEAR(packed);
+        /* The frame that the continuation goes on from is the same one to the program: it is there once. */
+        PyThreadState *tstate = PyThreadState_Get();
+        Frame *left = current_frame_of(tstate);
+        current_frame_of(tstate) = left->previous;
         result = call(function, args, count);
+        current_frame_of(tstate) = left;
         PyMem_Free(args);
         if (result == NULL || (PyObject *)Py_TYPE(result) != tail_call) {
             return result;
@@ -79,4 +95,31 @@ go_on(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t total)
         count = PyTuple_GET_SIZE(packed);
         Py_DECREF(result);
     }
+}
+
+typedef struct {
+    PyObject_HEAD vectorcallfunc vectorcall;
+} Within;
+
+/* Not a built-in function: the interpreter counts those as frames, where the program has but the one within. */
+static PyTypeObject Within_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "capture._native.Within",
+    .tp_basicsize = sizeof(Within),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "Calls what stands for a frame within, which alone holds its arguments.",
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Within, vectorcall),
+};
+
+int
+handover_add(PyObject *module)
+{
+    Within *within = PyType_Ready(&Within_Type) < 0 ? NULL : PyObject_New(Within, &Within_Type);
+    if (within == NULL) {
+        return -1;
+    }
+    within->vectorcall = go_within;
+    int added = PyModule_AddObjectRef(module, "go_within", (PyObject *)within);
+    Py_DECREF(within);
+    return added;
 }

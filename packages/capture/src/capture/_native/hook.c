@@ -397,7 +397,7 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     uncount_c_call(tstate);
     int continues = (frame_code(frame)->co_flags & CONTINUES) != 0;
     frames_remaining(tstate) += continues;
-    if (continues) {
+    if (handover.function != NULL) {
         handed_over(frame);
     }
     PyObject *result;

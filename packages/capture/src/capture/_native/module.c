@@ -397,6 +397,7 @@ execute(PyObject *module)
                    add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 ||
                    add_type(module, "Record", &Record_Type) < 0 || add_type(module, "Place", &Place_Type) < 0 ||
                    add_type(module, "BoundGraph", &BoundGraph_Type) < 0 || consult_add(module) < 0 ||
+                   handover_add(module) < 0 ||
                    PyModule_AddIntConstant(module, "CONTINUES", CONTINUES) < 0
                ? -1
                : 0;

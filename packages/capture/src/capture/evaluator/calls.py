@@ -61,15 +61,22 @@ class FunctionCalls:
         return function.realize(m).call(m, args, kwargs)
 
     def call_from(
-        self, caller: Frame, function: Variable, args: Args, kwargs: Kwargs, keeping: Variable | None = None
+        self,
+        caller: Frame,
+        function: Variable,
+        args: Args,
+        kwargs: Kwargs,
+        keeping: Variable | None = None,
+        handing: tuple[type[Variable], ...] = (),
     ) -> Variable:
         """The same for an operation of a frame that does nothing more than to push what it gives: the graph may break within.
 
-        Or to push ``keeping``, whatever it gives, which must be None.
+        Or to push ``keeping``, whatever it gives, which must be None. Calls of all but ``handing`` hold the arguments until they return.
         """
         m = self._m
         function = function.realize(m)
         caller.passed, caller.passed_in = (), caller.op
+        caller.hands_over = isinstance(function, handing)
         for _ in range(sys.getrecursionlimit()):
             behind = function.calls_through(m, args, kwargs)
             if behind is None:
@@ -77,6 +84,7 @@ class FunctionCalls:
             caller.passed += function.passed
             function, args, kwargs = behind
             function = function.realize(m)
+            caller.hands_over = caller.hands_over and isinstance(function, handing)
         else:
             raise Unsupported("calls nested too deep to inline")  # an object that is its own __call__
         if isinstance(function, Class):

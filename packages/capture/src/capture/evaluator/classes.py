@@ -93,8 +93,7 @@ class ClassLookups:
         """What the class itself holds under a name, whatever the others of an MRO do."""
         raw = owner.__dict__[name]
         if self._can_change(owner):
-            source = Item(Attr(const_of(owner), "__dict__"), name)
-            self._guards.add(source, GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID, raw)
+            self._guards.add(_own(owner, name), *_what_counts(raw))
         return raw
 
     def note_no_own_entry(self, owner: type, name: str) -> None:
@@ -224,9 +223,14 @@ class ClassLookups:
                 yield Guard(base, GuardKind.NO_CLASS_ENTRY, name, line)
                 continue
             source = ClassEntry(base, name)
-            kind = GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID
-            yield Guard(source, kind, raw, line)
-            if can_change(type(raw)):
+            if isinstance(raw, torch.Tensor) and cls is not owner:
+                if self.is_made(owner):
+                    yield Guard(source, GuardKind.ID, raw, line)
+                else:
+                    yield Guard(source, GuardKind.SAME_OBJECT, _own(owner, name), line)
+            kind, expected = _what_counts(raw)
+            yield Guard(source, kind, expected, line)
+            if kind is not GuardKind.TYPE and can_change(type(raw)):
                 yield Guard(source, GuardKind.TYPE, type(raw), line)
         for cls, line in self._ordered.values():
             if self.is_made(cls):
@@ -244,8 +248,7 @@ class ClassLookups:
                 if raw is MISSING or base is not owner:
                     yield Guard(entries, GuardKind.NO_KEY, name, line)
                 else:
-                    kind = GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID
-                    yield Guard(Item(entries, name), kind, raw, line)
+                    yield Guard(Item(entries, name), *_what_counts(raw), line)
             if raw is not MISSING and base is owner:
                 return
 
@@ -296,6 +299,21 @@ class _Unregistered:
                 return False
         self.token = token
         return True
+
+
+def _own(owner: type, name: str) -> Source:
+    """Where what a class itself holds is read."""
+    return Item(Attr(const_of(owner), "__dict__"), name)
+
+
+def _what_counts(raw: Any) -> tuple[GuardKind, Any]:
+    """What a look-up that found this rests on: which object it is, but for a tensor.
+
+    One is as good as another there, where nothing but its class decides how it is read; what is read of it is an input, with its own guards.
+    """
+    if type(raw) in CONSTANT_TYPES:
+        return GuardKind.EQUALS, raw
+    return (GuardKind.TYPE, type(raw)) if isinstance(raw, torch.Tensor) else (GuardKind.ID, raw)
 
 
 def _raw_entry(cls: type, name: str) -> tuple[Any, type]:

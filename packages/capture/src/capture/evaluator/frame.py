@@ -52,7 +52,8 @@ class Frame:
     """``local`` maps names to variables; unbound ones are absent. ``result`` is set by a return or yield.
 
     The graph may be broken in a frame that is ``resumable``: the root, and one whose caller is resumable and has nothing left
-    to do in its operation but to push the result, or to drop it where ``drops``. ``step`` is where its operation began, and
+    to do in its operation but to push the result, or to drop it where ``drops``. Where it ``hands_over``, what it calls alone
+    holds the arguments. ``step`` is where its operation began, and
     ``passed`` are functions that lie between it and what it called: their code, and which of their calls.
     """
 
@@ -86,6 +87,7 @@ class Frame:
         self.is_root = is_root
         self.resumable = resumable
         self.drops = False
+        self.hands_over = False
         self.passed: tuple[tuple[CodeType, int], ...] = ()
         self.passed_in: Op | None = None
         self.step = 0

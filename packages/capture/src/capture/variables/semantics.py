@@ -45,8 +45,19 @@ class Calls(Protocol[V]):
     def call(self, function: V, args: list[V], kwargs: dict[str, V]) -> V:
         """``function(*args, **kwargs)``."""
 
-    def call_from(self, caller: Any, function: V, args: list[V], kwargs: dict[str, V], keeping: V | None = None) -> V:
-        """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within."""
+    def call_from(
+        self,
+        caller: Any,
+        function: V,
+        args: list[V],
+        kwargs: dict[str, V],
+        keeping: V | None = None,
+        handing: tuple[type[V], ...] = (),
+    ) -> V:
+        """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within.
+
+        Calls of all but ``handing`` hold the arguments until they return.
+        """
 
     def class_body(self, function: Any, *, once: bool) -> dict[str, V]:
         """Evaluate the function of a class statement; what it puts into the class, in order; each name ``once``, or it is refused."""

@@ -55,7 +55,7 @@ class Rest:
         frame = self.frame
         stack = tuple(value is not NULL for value in frame.stack)
         place = Interrupted(
-            frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), frozenset(), False, False
+            frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), frozenset(), False, False, False
         )
         made = generator_at(place)
         function = e.temp()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
@@ -9,7 +11,7 @@ from capture.evaluator.program import Op
 from capture.evaluator.unevaluated import why_no_intrinsic, why_unevaluated
 from capture.variables.base import Kwargs, SymbolicRaise, Variable
 from capture.variables.coroutines import Given
-from capture.variables.functions import Cell, Function
+from capture.variables.functions import Cell, Function, Method
 from capture.variables.generators import escaped
 from capture.variables.lookups import can_iterate
 from capture.variables.placeholders import NULL
@@ -18,6 +20,10 @@ from capture.variables.sequences import List, Tuple
 from .exceptions import prepare_reraise
 from .registry import operation
 from .steps import same_step
+
+#: What the interpreter calls by moving the arguments into the new frame, from its stack, and from a tuple that it then lets go of.
+_TAKING = (Function, Method)
+_TAKING_PACKED = (Function,) if sys.version_info >= (3, 12) else ()
 
 
 @operation("KW_NAMES")
@@ -54,7 +60,7 @@ def _call_named(m: Machine, frame: Frame, count: int, names: tuple[str, ...]) ->
     if names:
         kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
         del args[len(args) - len(names) :]
-    frame.push(m.calls.call_from(frame, function, args, kwargs))
+    frame.push(m.calls.call_from(frame, function, args, kwargs, handing=_TAKING))
 
 
 @operation("CALL_FUNCTION_EX")
@@ -74,7 +80,7 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
             raise
         raise Unsupported(f"arguments of {unpacked!r}") from None  # the interpreter's error names the function
     above, below = frame.stack.pop(), frame.stack.pop()
-    frame.push(m.calls.call_from(frame, above if below is NULL else below, args, kwargs))
+    frame.push(m.calls.call_from(frame, above if below is NULL else below, args, kwargs, handing=_TAKING_PACKED))
 
 
 def _annotations(m: Machine, value: Variable) -> Variable:
