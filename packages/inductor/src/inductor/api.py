@@ -238,7 +238,7 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
     def compiled(region: Region, left: Left) -> CompiledGraph:
         stats = Stats()
         parts = _make(region.module, region.inputs, options, devices, stats, left, keep=keep)
-        return CompiledGraph(parts, None, stats, devices.backend)
+        return CompiledGraph(parts, None, stats, building(options, devices))
 
     def own(region: Region) -> CompiledGraph | None:
         made = compiled(region, none_left)

@@ -170,6 +170,19 @@ class PreparingBackend(DeviceBackend, Protocol):
 
 
 @runtime_checkable
+class KeepingBackend(DeviceBackend, Protocol):
+    """A backend that keeps on disk what it found out of kernels while they ran."""
+
+    def keeping(self, cache: bool, cache_dir: str | None) -> DeviceBackend:
+        """One that builds what this one printed.
+
+        Args:
+            cache: whether it is kept, in `cache_dir`; see `Options`.
+        """
+        ...
+
+
+@runtime_checkable
 class TuningBackend(DeviceBackend, Protocol):
     """A backend that can time kernels on the machine."""
 

@@ -15,7 +15,7 @@ from inductor.artefact import CompiledGraph, Stats
 from inductor.backends import BackendOf, Devices
 from inductor.cache import DiskCache
 from inductor.codegen.source import missing_operators
-from inductor.device import DeviceBackend, TuningBackend
+from inductor.device import DeviceBackend, KeepingBackend, TuningBackend
 from inductor.host import HOST
 from inductor.options import Options
 from inductor.stored import parts_of
@@ -32,16 +32,16 @@ def computing_on_the_host() -> AbstractContextManager[Any]:
 
 def building(options: Options, devices: Devices) -> BackendOf:
     """The backends that build a graph's kernels."""
-    if not options.autotune or ambient().deterministic:
-        return devices.backend
+    kept = options.cache and not devices.given, options.cache_dir
+    times = options.autotune and not ambient().deterministic
 
-    def tuning(device: torch.device) -> DeviceBackend:
+    def backend_of(device: torch.device) -> DeviceBackend:
         backend = devices.backend(device)
-        if not isinstance(backend, TuningBackend):
-            return backend
-        return backend.tuning(options.cache and not devices.given, options.cache_dir)
+        if times and isinstance(backend, TuningBackend):
+            return backend.tuning(*kept)
+        return backend.keeping(*kept) if isinstance(backend, KeepingBackend) else backend
 
-    return tuning
+    return backend_of
 
 
 def stored_graph(

@@ -78,6 +78,7 @@ class Options:
     backends: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Device type to the name of the installed distribution whose backend to take for it; needed where several are installed."""
     cache: bool = True
-    """Take compiled graphs from the disk cache, and put them there."""
+    """Take compiled graphs, and what was timed or found out of their kernels as they ran, from the disk cache, and put them there. What
+    compilers make of a text they keep by that text, whatever is said here."""
     cache_dir: str | None = None
     """Where; None: the environment's INDUCTOR_CACHE_DIR, else ~/.cache/inductor."""

@@ -26,117 +26,17 @@ if importlib.util.find_spec("triton") is None:
 
 from inductor.triton import native, settled
 
-PROGRAM = """
-import ctypes, hashlib, json, pickle, sys, threading
-from pathlib import Path
-import torch
-from triton.backends.compiler import GPUTarget
-from triton.runtime.build import compile_module_from_src
-from inductor.addresses import address_facts
-from inductor.triton import TritonBackend, native
-
-pickled, what = Path(sys.argv[1]), json.loads(sys.argv[2])
-launches, loaded, entered = [], [], []
-zeros = torch.zeros
-torch.zeros = lambda *size, device=None, **kind: zeros(*size, **kind)
-u, p = ctypes.c_uint, ctypes.c_void_p
-
-def launch(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
-    launches.append([loaded[function - 1], gx, bx, shared])
-    return 0
-
-def launch_early(configuration, function, params, extra):
-    grid, block, shared = (configuration[at] for at in (0, 3, 6))
-    return by_now(function, grid, 1, 1, block, 1, 1, shared, None, params, extra)
-
-launch_early = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(u), p, ctypes.POINTER(p), p)(launch_early)
-by_now = launch
-launch = ctypes.CFUNCTYPE(ctypes.c_int, p, u, u, u, u, u, u, u, p, ctypes.POINTER(p), p)(by_now)
-extension = compile_module_from_src(native.native_text(native.SOURCE) + "/* a test's */", "launcher")
-address = ctypes.cast(launch, p).value
-extension.configure(address_facts(), lambda device: 0, lambda device: None, address, ctypes.cast(launch_early, p).value, address)
-
-def on_device(binary, device):
-    here = threading.get_ident()
-    assert here == threading.main_thread().ident or (device, here) in entered, "it is loaded into the context of its thread"
-    loaded.append(hashlib.sha256(binary.code).hexdigest())
-    return native.Loaded(len(loaded), binary.threads, binary.shared, binary.early, None, binary.key)
-
-native.launcher = lambda: extension
-native.serves = lambda device: True
-native.enter_device = lambda device: entered.append((device, threading.get_ident()))
-native.target = lambda: GPUTarget("cuda", 90, 32)
-native.on_device = on_device
-torch.cuda.get_device_properties = lambda device: __import__("types").SimpleNamespace(
-    name=what.get("device", "a GPU"), major=9, minor=0, multi_processor_count=132, L2_cache_size=1 << 25)
-
-backend = TritonBackend("cuda")
-if what.get("tuning", True):
-    backend = backend.tuning(what.get("cache", True), None)
-if pickled.exists():
-    text, sources = pickle.loads(pickled.read_bytes())
-else:
-    import aotgrad
-    from inductor import Options
-    from inductor.api import lowered
-    from inductor.backends import Devices
-    from symshapes import FakeMode
-
-    def program(x):
-        return (eval(what.get("program", "(x * 2 + 1).t().contiguous()")),)
-
-    with FakeMode(), torch.no_grad():
-        fake = torch.empty(what.get("shape", [4096, 1024]), dtype=torch.float16, device="cuda:0")
-    with torch.no_grad():
-        traced = aotgrad.trace_inference(program, [fake], aotgrad.core_decompositions())
-    sources = [backend.emit(lowered(traced.module, traced.inputs, Options(autotune=False), Devices({"cuda": backend})).kernels[0])]
-    text = backend.module_text(sources)
-    pickled.write_bytes(pickle.dumps((text, sources)))
-if what.get("times"):
-    from inductor.triton import building, launcher, tuning
-
-    launcher.target, launcher.on_device = native.target, native.on_device
-    every = tuning.candidates
-    tuning.candidates = lambda case, reduces: every(case, reduces)[:2]
-    tuning.scratch = lambda kernel, arguments: list(arguments)
-    tuning.seconds = lambda calls, device: [1.0 / (at + 1) for at, _ in enumerate(calls)]  # the last one is the fastest
-    launcher.torch.cuda.is_current_stream_capturing = lambda: what.get("recording", False)
-call = backend.build(text, sources)[sources[0].kernel.name]
-
-def aligned(extra):
-    whole = torch.empty(4096 * 1024 + 16, dtype=torch.float16)
-    start = (-whole.data_ptr() % 16) // 2 + extra + what.get("begins", 0)
-    return whole[start : start + 4096 * 1024]
-
-from triton import knobs
-
-if what.get("told"):
-    knobs.compilation.store_binary_only = True
-launches.clear()
-call(aligned(0), aligned(0))
-known = "inductor.triton.kernel" not in sys.modules and "inductor.schedule" not in sys.modules
-again = list(launches)
-if known and what.get("misfit"):
-    from inductor.triton import launcher
-
-    launcher.target, launcher.on_device = native.target, native.on_device
-    launches.clear()
-    call(aligned(0), aligned(1)), call(aligned(0), aligned(0))
-    again = list(launches)
-native.finish()
-print(json.dumps([known, again[-2:]]))
-"""
+PROGRAM = Path(__file__).with_name("launching.py")
 
 
 @pytest.fixture
 def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     compiled = tmp_path_factory.getbasetemp() / "triton"  # what tests compile that is the same
-    (tmp_path / "program.py").write_text(PROGRAM)
 
     def run(**what: Any) -> tuple[bool, list[list[Any]]]:
         environment = {**os.environ, "INDUCTOR_CACHE_DIR": str(tmp_path), "TRITON_CACHE_DIR": str(compiled)}
         environment.pop("TRITON_INTERPRET", None)
-        command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "kernel"), json.dumps(what)]
+        command = [sys.executable, str(PROGRAM), str(tmp_path / "kernel"), json.dumps(what)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         known, launches = json.loads(done.stdout)
@@ -158,7 +58,6 @@ def test_another_process_launches_the_same(run: Any) -> None:
 def test_others_are_not_believed(run: Any, tmp_path: Path) -> None:
     assert not run(times=True)[0]
     assert not run(device="another GPU", times=True)[0]
-    assert not run(cache=False, times=True)[0]
     for file in tmp_path.rglob("launch.json"):
         file.write_text(file.read_text().replace('"block": ', '"block": 1'))
     assert not run(times=True)[0], "a file that was changed"
@@ -174,6 +73,24 @@ def test_launches_that_are_not_timed(run: Any) -> None:
     printed, first = run(tuning=False, times=True)
     assert not printed and run(tuning=False) == (True, first)
     assert not run(times=True)[0], "the fastest may be another one"
+
+
+@pytest.mark.parametrize("tuning", [True, False])
+def test_what_is_not_to_be_cached_is_neither_kept_nor_looked_for(tuning: bool, run: Any, tmp_path: Path) -> None:
+    def kept() -> list[Path]:
+        return [*tmp_path.rglob("launch.json")]
+
+    assert not run(times=True, tuning=tuning, cache=False)[0] and not kept()
+    assert not run(times=True, tuning=tuning)[0] and kept()
+    assert not run(times=True, tuning=tuning, cache=False)[0]
+    assert run(tuning=tuning)[0]
+
+
+def test_launches_are_kept_where_graphs_are(run: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    assert not run(times=True, tuning=False, folder=str(folder))[0]
+    assert [*folder.rglob("launch.json")] == [*tmp_path.rglob("launch.json")] != []
+    assert run(tuning=False, folder=str(folder))[0]
 
 
 def test_programs_that_share_rows(run: Any) -> None:

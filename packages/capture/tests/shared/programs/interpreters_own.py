@@ -14,7 +14,7 @@ import warnings
 import weakref
 from typing import runtime_checkable
 
-from .registry import program
+from .registry import outcome, program
 
 
 class Acting:
@@ -187,13 +187,6 @@ def what_members_are_given_break(x):
     return before, after, Planet.EARTH.moons, x + 1
 
 
-def _outcome(call):
-    try:
-        return call()
-    except Exception as error:
-        return type(error).__name__, str(error)
-
-
 @runtime_checkable
 class Sized(typing.Protocol):
     size: int
@@ -208,10 +201,10 @@ class Asked:
 def rules_of_typing_break(x):
     asked = Asked()
     return (
-        _outcome(lambda: isinstance(42, typing.Any)),
-        _outcome(lambda: isinstance(42, Sized)),
-        _outcome(lambda: isinstance("a", typing.SupportsIndex)),
-        _outcome(lambda: isinstance(1, typing.SupportsIndex)),
+        outcome(lambda: isinstance(42, typing.Any)),
+        outcome(lambda: isinstance(42, Sized)),
+        outcome(lambda: isinstance("a", typing.SupportsIndex)),
+        outcome(lambda: isinstance(1, typing.SupportsIndex)),
         isinstance(asked, Sized),
         x + 1,
     )
@@ -237,7 +230,7 @@ def what_is_no_base_break(x):
 
         return Made.__name__
 
-    return [_outcome(lambda: made(each)) for each in (typing.ClassVar, typing.Union, typing.TypeVar("T"))], x + 1
+    return [outcome(lambda: made(each)) for each in (typing.ClassVar, typing.Union, typing.TypeVar("T"))], x + 1
 
 
 class Descriptor:
@@ -257,7 +250,7 @@ def abstract_by_what_a_descriptor_says_break(x):
         def method(self):
             return 3
 
-    return _outcome(Made)[0], x + 1
+    return outcome(Made)[0], x + 1
 
 
 class NoTruth:
@@ -276,7 +269,7 @@ def abstract_by_what_has_no_truth_break(x):
 
         return Made
 
-    return _outcome(made), x + 1
+    return outcome(made), x + 1
 
 
 def _made_of_itself(value):
@@ -313,7 +306,7 @@ def _nth(function, n):
 
 @program
 def iterators_of_what_does_not_change_break(x):
-    return [_nth(_outcome, n) for n in (2, 2, 5, 2)], _nth(_made_of_itself, 1), x + 1
+    return [_nth(outcome, n) for n in (2, 2, 5, 2)], _nth(_made_of_itself, 1), x + 1
 
 
 class NoHash(type):
@@ -327,7 +320,7 @@ class Unhashable(metaclass=NoHash):
 @program
 def hashes_of_unions_break(x):
     made = int | Unhashable
-    return _outcome(lambda: hash(made))[0], hash(int | str) == hash(str | int), x + 1
+    return outcome(lambda: hash(made))[0], hash(int | str) == hash(str | int), x + 1
 
 
 @program

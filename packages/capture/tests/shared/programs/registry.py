@@ -1,4 +1,4 @@
-"""Where programs are registered."""
+"""Where programs are registered, and what they tell of calls that may raise."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def program(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Register a program: a function of a tensor."""
     PROGRAMS.append(fn)
     return fn
+
+
+def outcome(function: Callable[[], Any]) -> Any:
+    """What a call gives, or the name and text of what it raises."""
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__, str(error)

@@ -35,8 +35,9 @@ class TritonBackend:
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.device_type = device_type
-        self._figures: Figures | None = None
-        """Where kernels are timed."""
+        self._figures = Figures(cache=True, folder=None)
+        self._times = False
+        """Whether the fastest of several forms of a kernel is taken."""
         self.traits = DeviceTraits(
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
@@ -61,10 +62,16 @@ class TritonBackend:
             keeps_totals=True,
         )
 
-    def tuning(self, cache: bool, cache_dir: str | None) -> TritonBackend:
-        """This backend, whose kernels are those that were the fastest when they were first launched."""
+    def keeping(self, cache: bool, cache_dir: str | None) -> TritonBackend:
+        """This backend, of whose kernels it is kept there how they are launched."""
         made = copy.copy(self)
         made._figures = Figures(cache, cache_dir)
+        return made
+
+    def tuning(self, cache: bool, cache_dir: str | None) -> TritonBackend:
+        """This backend, whose kernels are those that were the fastest when they were first launched."""
+        made = self.keeping(cache, cache_dir)
+        made._times = True
         return made
 
     def supports(self, kernel: Kernel) -> bool:
@@ -154,7 +161,7 @@ class TritonBackend:
         if others:
             from inductor.triton.building import build  # noqa: PLC0415  (see above)
 
-            calls |= build(module_text, others, number, self._figures, launches)
+            calls |= build(module_text, others, number, self._figures if self._times else None, launches)
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
@@ -163,13 +170,11 @@ class TritonBackend:
         """Where it is kept how kernels are launched; None where it isn't."""
         from inductor.triton.mode import INTERPRETED  # noqa: PLC0415  (see above)
 
-        if INTERPRETED or not (self._figures is None or self._figures.cache):
+        if INTERPRETED or not self._figures.cache:
             return None
         from inductor.triton.settled import SECTION, Launches  # noqa: PLC0415  (see above)
 
-        # Without figures in the usual place, where machine code lies, too.
-        folder = None if self._figures is None else self._figures.folder
-        return Launches(DiskCache(SECTION, folder), facts_of, timed=self._figures is not None)
+        return Launches(DiskCache(SECTION, self._figures.folder), facts_of, timed=self._times)
 
     def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:
         """Execute the module; what is compiled then is kept by content, as for `build`."""

@@ -1,0 +1,156 @@
+# ruff: noqa
+"""Subclasses of built-in classes."""
+
+from __future__ import annotations
+
+
+from .registry import program
+
+
+class MyInt(int):
+    def __add__(self, other):
+        return MyInt(int(self) + int(other) + 100)
+
+    def double(self):
+        return self * 2
+
+
+class MyStr(str):
+    def shout(self):
+        return self.upper() + "!"
+
+    def __eq__(self, other):
+        return "eq"
+
+    __hash__ = str.__hash__
+
+
+class MyTuple(tuple):
+    def first(self):
+        return self[0]
+
+
+class MyList(list):
+    def append(self, v):
+        super().append(v)
+        super().append(v)
+
+
+class MyDict(dict):
+    def __setitem__(self, k, v):
+        super().__setitem__(k, ("set", v))
+
+
+class MyFloat(float):
+    pass
+
+
+@program
+def subclass_of_int(x):
+    n = MyInt(5)
+    return (
+        n + 1,
+        type(n + 1).__name__,
+        n.double(),
+        n * 2,
+        n == 5,
+        x[: int(MyInt(2))],
+        isinstance(n, int),
+        -n,
+        hash(n) == hash(5),
+        n < 6,
+        3 + int(n),
+    )
+
+
+@program
+def subclass_of_str(x):
+    s = MyStr("ab")
+    return (
+        s.shout(),
+        s + "c",
+        len(s),
+        s == "zz",
+        s.upper(),
+        "a" in s,
+        {s: 1}[MyStr("ab")] if False else 1,
+        s[0],
+        isinstance(s, str),
+        f"{s}",
+        x,
+    )
+
+
+@program
+def subclass_of_tuple(x):
+    t = MyTuple([x, 1])
+    return t.first(), t[1], len(t), t + (2,), type(t[:1]).__name__, [*t][1], isinstance(t, tuple)
+
+
+@program
+def subclass_of_list(x):
+    a = MyList()
+    a.append(x)
+    a.extend([1])
+    return len(a), a[0], list(a)[2], a == [x, x, 1] if False else 1, isinstance(a, list), type(a[:1]).__name__
+
+
+@program
+def subclass_of_dict(x):
+    d = MyDict(a=1)
+    d["b"] = x
+    d.update(c=2)
+    return d["a"], d["b"], d["c"], len(d), isinstance(d, dict), dict(d)["a"]
+
+
+@program
+def subclass_of_float(x):
+    f = MyFloat(1.5)
+    return f + 1, x * float(f), type(f).__name__, f > 1, round(f), int(f)
+
+
+class _Mapping(dict):
+    pass
+
+
+class _MadeInPython:
+    def __new__(cls, *args):
+        return object.__new__(cls)
+
+
+class _PythonFirst(_MadeInPython, dict):
+    pass
+
+
+@program
+def new_of_another_layout(x):
+    def tried(make, *args):
+        try:
+            return type(make(*args)).__name__
+        except TypeError as error:
+            return str(error)
+
+    class Own(dict):
+        pass
+
+    made = [tried(int.__new__, cls) for cls in (bool, str, 3, int)]
+    made += [tried(base.__new__, cls) for base in (object, dict) for cls in (_Mapping, _PythonFirst, Own)]
+    return made, tried(object.__new__, _MadeInPython), x + 1
+
+
+@program
+def class_methods_in_c_of_a_class_that_the_frame_makes_break(x):
+    foo = "bar"
+
+    class Hexed(bytes):
+        def __new__(cls, value):
+            made = bytes.__new__(cls, value)
+            made.foo = foo
+            return made
+
+    class Counts(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, (value, foo))
+
+    made = Hexed.fromhex("1a2b")
+    return bytes(made), made.foo, dict(Counts.fromkeys("ab", 1)), x + 1
