@@ -22,7 +22,7 @@ from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .lookups import check_as_found, own_entry
 from .placeholders import Lazy
-from .reconstruction import Emitter
+from .reconstruction import CannotReconstruct, Emitter
 
 #: Of code that takes any number of arguments.
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -160,6 +160,8 @@ class Function(Variable):
         self.attrs: MutableMapping[str, Variable] = {}
         #: What the frame set that a function keeps beside its dictionary: its name, its documentation, ...
         self.described: dict[str, Variable] = {}
+        #: Whether it was given what lies in another object, which was not looked at.
+        self.unseen = False
         #: What stands for one made in the frame in the prototype of a class.
         self.prototype: types.FunctionType | None = None
         self.annotations: Variable | None = None
@@ -224,6 +226,8 @@ class Function(Variable):
             return Constant(self.globals.get("__name__"))
         if name == "__doc__":
             return Constant(_documentation(self.code))
+        if self.unseen:
+            raise Unsupported(f"attribute {name!r} of a function that was given what is in another object")
         if name == "__dict__":
             if not isinstance(self.attrs, Namespace):
                 self.attrs = Namespace(m.builder.new_dict(dict(self.attrs)))
@@ -328,6 +332,8 @@ class Function(Variable):
         return bound
 
     def made_of(self) -> Iterable[Variable]:
+        if self.unseen:
+            raise CannotReconstruct(self, "a function that was given what is in another object")
         extra = [self.annotations] if self.annotations is not None else []
         return [
             *self.defaults,

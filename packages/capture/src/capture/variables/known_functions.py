@@ -309,7 +309,9 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     elif has_entry(copied.python_type(), "__dict__") and not (
         isinstance(copied, Partial) and not copied.own and not copied.attrs
     ):
-        raise Unsupported(f"functools.update_wrapper of what is in a {shown_type(copied.python_type())}")
+        if wrapper.attrs:
+            raise Unsupported(f"functools.update_wrapper of what is in a {shown_type(copied.python_type())}")
+        wrapper.unseen = True
     wrapper.attrs["__wrapped__"] = wrapped
     return wrapper
 

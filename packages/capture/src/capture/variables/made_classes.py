@@ -139,6 +139,8 @@ def _prototype_of_function(m: Interpreter, function: Function) -> types.Function
             raise Unsupported("a class with a function that was given attributes")
         m.guards.note_identity(function, function.real)
         return function.real
+    if function.unseen:
+        raise Unsupported("a class with a function that was given what is in another object")
     if function.prototype is None:
         cells = tuple(types.CellType() for _ in function.closure)
         made = types.FunctionType(function.code, function.globals, function.code.co_name, None, cells)

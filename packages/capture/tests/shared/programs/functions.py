@@ -221,6 +221,15 @@ def wrapping_an_object_copies_what_is_in_it_break(x):
 
 
 @program
+def wrapping_an_object_of_which_nothing_is_asked(x):
+    @functools.wraps(_Callable())
+    def w(b):
+        return b
+
+    return w(x), w.__name__, w.__wrapped__.own
+
+
+@program
 def what_a_function_has_from_its_type_break(x):
     def f(a):
         return a
