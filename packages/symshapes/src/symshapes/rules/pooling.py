@@ -340,6 +340,26 @@ def col2im(
     return TensorMeta(size, strides_for(size, torch.contiguous_format), self.dtype, self.device)
 
 
+@rule("grid_sampler_2d_backward", "grid_sampler_3d_backward")
+def grid_sampler_backward(
+    grad_output: TensorMeta,
+    input: TensorMeta,
+    grid: TensorMeta,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[TensorMeta | None, TensorMeta]:
+    """Row-major gradients of the input, None where not asked for, and of the grid."""
+    return fresh(input.size, input) if output_mask[0] else None, fresh(grid.size, grid)
+
+
+@rule("affine_grid_generator")
+def affine_grid_generator(theta: TensorMeta, size: Sequence[Size], align_corners: bool) -> TensorMeta:
+    """A position for each point of an image or a volume."""
+    return fresh((size[0], *size[2:], len(size) - 2), theta)
+
+
 @rule("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(input: TensorMeta, grid: TensorMeta, *_: Any) -> TensorMeta:
     """A sample for each point of the grid."""
