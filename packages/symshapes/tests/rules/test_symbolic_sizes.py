@@ -114,10 +114,6 @@ FREE = {
         ),
         (2, 3, 4, 5),
     ),
-    "places in an image": (
-        lambda x: aten.affine_grid_generator(x.new_ones(x.shape[0], 2, 3), x.shape, False),
-        (3, 2, 4, 5),
-    ),
     "gradients of what a mask takes": (lambda x: aten.masked_scatter_backward(x, x > 0, x.shape), (3, 5)),
     "draws": (lambda x: [draw(x.t()) for draw in DRAWS], (3, 5)),
     "gradients of samples": (

@@ -354,12 +354,6 @@ def grid_sampler_backward(
     return fresh(input.size, input) if output_mask[0] else None, fresh(grid.size, grid)
 
 
-@rule("affine_grid_generator")
-def affine_grid_generator(theta: TensorMeta, size: Sequence[Size], align_corners: bool) -> TensorMeta:
-    """A position for each point of an image or a volume."""
-    return fresh((size[0], *size[2:], len(size) - 2), theta)
-
-
 @rule("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(input: TensorMeta, grid: TensorMeta, *_: Any) -> TensorMeta:
     """A sample for each point of the grid."""
