@@ -101,6 +101,8 @@ def test_one_operand(first, oracle):
         aten.geometric(value, 0.5)
         aten.bernoulli.Tensor(value, value)
         aten._standard_gamma_grad(value, value)
+        aten.masked_scatter_backward(value, value > 0.5, SIZE)
+        aten.grid_sampler_2d_backward(value, value, torch.rand(2, 3, 5, 2), 0, 0, False, [True, True])
         aten._dirichlet_grad(value, value, value)
     oracle.check()
 

@@ -107,6 +107,14 @@ FREE = {
     "svd": (lambda x: torch.linalg.svd(x, full_matrices=False), (3, 5)),
     "solve": (lambda x: torch.linalg.solve(x @ x.mT + torch.eye(x.shape[0]), x), (3, 5)),
     "cdist": (lambda x: torch.cdist(x, x), (3, 5)),
+    "all are true": (lambda x: (torch._is_all_true(x > 0), torch._is_any_true(x > 0)), (3, 5)),
+    "gradients of samples of an image": (
+        lambda x: aten.grid_sampler_2d_backward(
+            x, x, x.new_ones(x.shape[0], *x.shape[2:], 2), 0, 0, False, [True, True]
+        ),
+        (2, 3, 4, 5),
+    ),
+    "gradients of what a mask takes": (lambda x: aten.masked_scatter_backward(x, x > 0, x.shape), (3, 5)),
     "draws": (lambda x: [draw(x.t()) for draw in DRAWS], (3, 5)),
     "gradients of samples": (
         lambda x: aten._standard_gamma_grad(x.exp(), x.exp()) + aten._dirichlet_grad(x.sigmoid(), x.exp(), x.exp()),

@@ -1,4 +1,4 @@
-"""Symbolic numbers where torch's own Python layer takes plain ones: a position in a tensor, the elements of a new tensor.
+"""Symbolic numbers where torch's own Python layer takes plain ones: a position in a tensor, the elements of a new tensor, sizes that broadcast.
 
 In: keys and data with symbolic numbers in them. Out: the same as operations that take such numbers, or None where none is needed.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from capture._torch import default_devices
+from capture.errors import Unsupported
 from symshapes import counted_factories
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -182,3 +183,33 @@ def _counting(function: Any, operator: Any) -> None:
 
 for _function, _operator in counted_factories.items():
     _counting(_function, _operator)
+
+
+def _broadcast(*shapes: Any) -> torch.Size:
+    """The size that all broadcast to; a dimension is compared with 1 only where it is not the other's, so that few conditions are made."""
+    sizes = [(shape,) if isinstance(shape, int) else shape for shape in shapes if shape is not None]
+    common: list[Any] = [None] * max([len(size) for size in sizes], default=0)
+    for which, size in enumerate(sizes):
+        for at in range(-1, -1 - len(size), -1):
+            length = size[at]
+            if common[at] is None or (length != common[at] and common[at] == 1):
+                if length < 0:
+                    raise ValueError("Attempting to broadcast a dimension with negative length!")
+                common[at] = length
+            elif length != common[at] and length != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {length} at {at}! "
+                    f"Mismatching argument at index {which} had {size}; but expected shape "
+                    f"should be broadcastable to {[1 if n is None else n for n in common]}"
+                )
+    return torch.Size(common)
+
+
+@handles(torch.functional.broadcast_shapes)
+def _broadcast_shapes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Torch's own asks a module for help whose import takes seconds."""
+    for shape in [arg.realize(m) for arg in args]:
+        is_size = isinstance(shape, Sequence | Symbolic) or is_number(shape)
+        if not is_size and not (isinstance(shape, Constant) and shape.value is None):
+            raise Unsupported(f"broadcast_shapes of {shape!r}")
+    return m.calls.call(m.builder.known(_broadcast), args, kwargs)

@@ -1,5 +1,4 @@
-"""Functions said again in Python, to be evaluated into the graph as such: those of the standard library that are written in C and
-call the program's code, and what torch's own Python does with the help of what this project replaces."""
+"""Functions of the standard library that are written in C and call the program's code, said again in Python: evaluated into the graph as such."""
 
 from __future__ import annotations
 
@@ -9,15 +8,9 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from capture.errors import Unsupported
-
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .numbers import Symbolic, is_number
-from .sequences import List, Tuple
 
 
 def stands_for(*functions: Any) -> Callable[[Any], Any]:
@@ -249,33 +242,3 @@ def _bound_dispatch(self: Any, obj: Any, cls: Any = None) -> Any:
 # CPython 3.13.0 and 3.13.1 remember it weakly for each object: an object of the frame's own is in no such memory.
 if "_method_cache" in functools.singledispatchmethod.__get__.__code__.co_names:
     stands_for(functools.singledispatchmethod.__get__)(_bound_dispatch)
-
-
-def _broadcast(*shapes: Any) -> torch.Size:
-    """The size that all broadcast to; a dimension is compared with 1 only where it is not the other's, so that few conditions are made."""
-    sizes = [(shape,) if isinstance(shape, int) else shape for shape in shapes if shape is not None]
-    common: list[Any] = [None] * max([len(size) for size in sizes], default=0)
-    for which, size in enumerate(sizes):
-        for at in range(-1, -1 - len(size), -1):
-            length = size[at]
-            if common[at] is None or (length != common[at] and common[at] == 1):
-                if length < 0:
-                    raise ValueError("Attempting to broadcast a dimension with negative length!")
-                common[at] = length
-            elif length != common[at] and length != 1:
-                raise RuntimeError(
-                    f"Attempting to broadcast a dimension of length {length} at {at}! "
-                    f"Mismatching argument at index {which} had {size}; but expected shape "
-                    f"should be broadcastable to {[1 if n is None else n for n in common]}"
-                )
-    return torch.Size(common)
-
-
-@handles(torch.functional.broadcast_shapes)
-def _broadcast_shapes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """Torch's own asks a module for help whose import takes seconds."""
-    for shape in [arg.realize(m) for arg in args]:
-        is_size = isinstance(shape, List | Tuple | Symbolic) or is_number(shape)
-        if not is_size and not (isinstance(shape, Constant) and shape.value is None):
-            raise Unsupported(f"broadcast_shapes of {shape!r}")
-    return m.calls.call(m.builder.known(_broadcast), args, kwargs)

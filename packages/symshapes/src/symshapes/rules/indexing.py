@@ -113,6 +113,12 @@ def index_put_(
     return Same()
 
 
+@rule("masked_scatter_backward")
+def masked_scatter_backward(grad_output: TensorMeta, mask: TensorMeta, sizes: Sequence[Size]) -> TensorMeta:
+    """Gradients of what was taken, and zeros for the rest of it."""
+    return fresh(sizes, grad_output)
+
+
 @rule("masked_scatter")
 def masked_scatter(self: TensorMeta, mask: TensorMeta, source: TensorMeta) -> TensorMeta:
     """A copy, grown to the mask's size, with the masked elements replaced in order."""

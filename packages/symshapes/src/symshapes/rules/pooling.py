@@ -340,6 +340,20 @@ def col2im(
     return TensorMeta(size, strides_for(size, torch.contiguous_format), self.dtype, self.device)
 
 
+@rule("grid_sampler_2d_backward", "grid_sampler_3d_backward")
+def grid_sampler_backward(
+    grad_output: TensorMeta,
+    input: TensorMeta,
+    grid: TensorMeta,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[TensorMeta | None, TensorMeta]:
+    """Row-major gradients of the input, None where not asked for, and of the grid."""
+    return fresh(input.size, input) if output_mask[0] else None, fresh(grid.size, grid)
+
+
 @rule("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(input: TensorMeta, grid: TensorMeta, *_: Any) -> TensorMeta:
     """A sample for each point of the grid."""

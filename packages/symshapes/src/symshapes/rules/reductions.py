@@ -142,6 +142,14 @@ def argmax(self: TensorMeta, dim: int | None = None, keepdim: bool = False) -> T
     return reduced(self, dim, keepdim, torch.int64)
 
 
+@rule("_is_all_true", "_is_any_true")
+def is_true(self: TensorMeta) -> TensorMeta:
+    """One bool of all elements, which are bools."""
+    if self.dtype is not torch.bool:
+        raise NotImplementedError("a tensor of other than bools, which the operator refuses")
+    return fresh((), self)
+
+
 @rule("all", "any", "all.dim", "any.dim", "all.dims", "any.dims")
 def all_(self: TensorMeta, dim: Dims = None, keepdim: bool = False) -> TensorMeta:
     """bool, except that bytes stay bytes."""
