@@ -68,6 +68,11 @@ def store_attr(name: str) -> list[Instruction]:
     return [Instruction("STORE_ATTR", argval=name)]
 
 
+def add() -> list[Instruction]:
+    """Pop a value, then another; push the other + value."""
+    return [Instruction("BINARY_OP", 0)]
+
+
 def binary_subscr() -> list[Instruction]:
     """Pop a key, then a container; push container[key]."""
     return [Instruction("BINARY_SUBSCR")]

@@ -81,11 +81,14 @@ class VariableBuilder:
         self._places: dict[int, Source] = {}
         #: What was computed for real and nothing but the capture holds: it has to live as long.
         self.own: list[Any] = []
+        #: Texts that were made in the frame, by identity: nothing else has that very one.
+        self._texts: dict[int, str] = {}
 
     def release(self) -> None:
         """Let go of what stands for variables."""
         self._standing.clear()
         self._places.clear()
+        self._texts.clear()
 
     # Inputs
 
@@ -299,6 +302,12 @@ class VariableBuilder:
             if type(found) in _TOLD:
                 if _is_limited(found, args):
                     raise Unsupported(_LIMITED)
+                if type(found) is str and sys.getrefcount(found) == _OURS_ALONE:
+                    self.made_text(found)
+            elif type(found) in (list, tuple) and sys.getrefcount(found) == _OURS_ALONE:
+                for each in range(len(found)):
+                    if type(found[each]) is str and sys.getrefcount(found[each]) == _OURS_ALONE:
+                        self.made_text(found[each])
             elif type(found).__weakrefoffset__ and sys.getrefcount(found) == _OURS_ALONE:
                 self.own.append(found)
             return found
@@ -315,6 +324,15 @@ class VariableBuilder:
             except (Unsupported, NotConstant):
                 raise Unsupported(f"{type(error).__name__}: {error}") from error
             self._errors.throw_value(type(error), values)
+
+    def made_text(self, text: str) -> str:
+        """The same text, which was made just now: a run makes another, which is equal and not the same."""
+        self._texts[address(text)] = text
+        return text
+
+    def is_made_text(self, value: object) -> bool:
+        """Whether a value is a text that was made so."""
+        return bool(self._texts) and address(value) in self._texts
 
     # Taking values out
 

@@ -24,6 +24,7 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
     is_tuple = isinstance(given, Tuple)
     values: Iterator[Variable] = iter(given.items if isinstance(given, Tuple) else [given])
     by_key = False
+    pieces: list[str] = []  # a text that is but one of them is that one
 
     def written(found: re.Match[str]) -> str:
         nonlocal by_key
@@ -43,10 +44,12 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
             shown: str = m.builder.fold(
                 str.__mod__, [spec + "s", (m.builder.to_python(m.operators.text(value, _TEXTS[kind])),)]
             )
+            pieces.append(shown)
             return shown
         if not m.builder.is_constant(value):
             raise Unsupported(f"%{kind} of a value that is not constant")
         known: str = m.builder.fold(str.__mod__, [spec + kind, (m.builder.to_python(value),)])
+        pieces.append(known)
         return known
 
     if "*" in text:
@@ -58,7 +61,7 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
         and (is_tuple or not has_entry(given.python_type(), "__getitem__"))
     ):
         raise Unsupported("a format with too many values")
-    return made
+    return made if any(made is each for each in (text, *pieces)) else m.builder.made_text(made)
 
 
 def by_fields(m: Interpreter, text: str, args: Args, kwargs: Kwargs) -> str:
@@ -93,7 +96,7 @@ class _Fields:
             elif conversion:
                 value = m.operators.text(value, {"s": "str", "r": "repr"}[conversion])
             out.append(m.builder.to_python(m.operators.format(value, self.format(spec or "", depth - 1))))
-        return "".join(out)
+        return str(m.builder.fold("".join, [out]))
 
     def _value(self, field: str) -> Variable:
         m = self._m

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
+from capture._native import address
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.labels import label_of, place_of, written
-from capture.sources import Const, Source
+from capture.sources import Const, Local, Source
 from symshapes import NUMBER_DTYPES
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
@@ -175,10 +176,30 @@ class Constant(Real):
         return ()
 
     def reconstruct(self, e: Emitter) -> None:
-        if not self.in_code and _is_lost_in_code(self.value):
+        if type(self.value) is str and type(self.origin) is Local:
+            e.load_source(self.origin)  # the very one that was handed in
+        elif e.m.builder.is_made_text(self.value):
+            self._make_text(e)
+        elif not self.in_code and _is_lost_in_code(self.value):
             e.emit(build.push_callable(build.load_const(chr)), build.load_const(ord(self.value)), build.call(1))
         else:
             e.emit(build.load_const(self.value))
+
+    def _make_text(self, e: Emitter) -> None:
+        """Push a text that is no other object, of its two halves; what is the same object here is one there, too."""
+        key = address(self.value)
+        name = e.temps.get(key)
+        if name is not None:
+            e.emit(build.load_fast(name))
+            return
+        e.temps[key] = name = e.temp()
+        if len(self.value) > 1:
+            e.emit(build.load_const(self.value[:1]), build.load_const(self.value[1:]), build.add())
+        elif self.value.isdecimal() and self.value.isascii():  # of other characters there is one
+            e.emit(build.call_function(build.load_const(str), build.load_const(int(self.value))))
+        else:
+            e.emit(build.load_const(self.value))
+        e.emit(build.copy(1), build.store_fast(name))
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         return (_Written(self.value) if _loses_a_sign(self.value) else self.value), self.value

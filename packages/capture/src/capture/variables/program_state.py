@@ -145,6 +145,12 @@ class Builder(Protocol[V]):
     def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
         """Compute for real; an exception becomes the program's."""
 
+    def made_text(self, text: str) -> str:
+        """The same text, which was made just now: a run makes another, which is equal and not the same."""
+
+    def is_made_text(self, value: object) -> bool:
+        """Whether a value is a text that was made so, or by ``fold``."""
+
     def new_tuple(self, items: list[V]) -> Any:
         """A new tuple."""
 

@@ -48,5 +48,5 @@ class WrittenTogether(Written):
 
     def realize(self, m: Interpreter) -> Variable:
         if self.seen is None:
-            self.seen = Constant("".join(m.builder.to_python(part) for part in self.parts))
+            self.seen = Constant(m.builder.fold("".join, [[m.builder.to_python(part) for part in self.parts]]))
         return self.seen

@@ -71,7 +71,7 @@ def _build_string(m: Machine, frame: Frame, op: Op) -> None:
     if any(isinstance(part, Written) and part.seen is None for part in parts):
         frame.push(WrittenTogether(parts))
         return
-    frame.push(Constant("".join(m.builder.to_python(part) for part in parts)))
+    frame.push(Constant(m.builder.fold("".join, [[m.builder.to_python(part) for part in parts]])))
 
 
 @operation("FORMAT_VALUE")
