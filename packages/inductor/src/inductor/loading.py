@@ -32,14 +32,16 @@ def computing_on_the_host() -> AbstractContextManager[Any]:
 
 def building(options: Options, devices: Devices) -> BackendOf:
     """The backends that build a graph's kernels."""
-    kept = options.cache and not devices.given, options.cache_dir
     times = options.autotune and not ambient().deterministic
+    as_made = options.cache and bool(devices.given)  # by whom it is given
 
     def backend_of(device: torch.device) -> DeviceBackend:
         backend = devices.backend(device)
         if times and isinstance(backend, TuningBackend):
-            return backend.tuning(*kept)
-        return backend.keeping(*kept) if isinstance(backend, KeepingBackend) else backend
+            return backend.tuning(options.cache and not devices.given, options.cache_dir)
+        if as_made or not isinstance(backend, KeepingBackend):
+            return backend
+        return backend.keeping(options.cache, options.cache_dir)
 
     return backend_of
 
