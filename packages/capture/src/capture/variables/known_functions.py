@@ -309,9 +309,10 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     elif has_entry(copied.python_type(), "__dict__") and not (
         isinstance(copied, Partial) and not copied.own and not copied.attrs
     ):
-        if wrapper.attrs:
+        # `torch.func` takes entries from what wraps a module: what that has of the module's is not told.
+        if wrapper.attrs and not isinstance(copied, modules.Module):
             raise Unsupported(f"functools.update_wrapper of what is in a {shown_type(copied.python_type())}")
-        wrapper.unseen = True
+        wrapper.unseen = not isinstance(copied, modules.Module)
     wrapper.attrs["__wrapped__"] = wrapped
     return wrapper
 
