@@ -284,7 +284,7 @@ made, start = [], processes.Worker.__init__
 processes.Worker.__init__ = lambda self, *args, **named: made.append(self) or start(self, *args, **named)
 pool, found = processes.Pool(1), []
 busy = pool._take(("one",))
-asking = [threading.Thread(target=lambda name=name: found.append((name, give(name)))) for name in ("other", "one")]
+asking = [threading.Thread(target=lambda name=name: found.append((name, give(name))), daemon=True) for name in ("other", "one")]
 def give(name):
     worker = pool._take((name,))
     with pool._changed:
@@ -323,7 +323,7 @@ def wait():
     if threading.current_thread() is first:
         raise KeyboardInterrupt
 pool._changed.wait = wait
-first = threading.Thread(target=interrupted)
+first = threading.Thread(target=interrupted, daemon=True)
 second = threading.Thread(target=lambda: found.append(pool._take(())), daemon=True)
 for each in (first, second):
     each.start()
