@@ -205,3 +205,134 @@ while any(os.path.exists(f"/proc/{pid}") for pid in pids):
     time.sleep(0.05)
 """,
     )
+
+
+def test_those_that_only_start_do_not_hold_up_the_end(tmp_path: Path) -> None:
+    (tmp_path / "folders").mkdir()
+    run(
+        tmp_path,
+        f"""
+import tempfile
+tempfile.tempdir = os.environ["TMPDIR"] = {str(tmp_path / "folders")!r}
+binaries.prepare()
+begun = time.monotonic()
+processes._end()
+assert time.monotonic() - begun < processes.PATIENCE
+assert not os.listdir(tempfile.tempdir)
+""",
+        processes="6",
+    )
+
+
+def test_one_whose_program_was_killed_leaves_nothing_and_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folders").mkdir()
+    run(
+        tmp_path,
+        f"""
+import subprocess, tempfile
+tempfile.tempdir = os.environ["TMPDIR"] = {str(tmp_path / "folders")!r}
+killed = subprocess.run([sys.executable, "-c", "from inductor.triton import binaries; binaries.prepare(); import os; os.kill(os.getpid(), 9)"],
+    stderr=subprocess.PIPE, text=True)  # until all that could write to it are gone
+assert killed.returncode == -9 and not killed.stderr, killed.stderr
+assert not os.listdir(tempfile.tempdir)
+""",
+    )
+
+
+def test_one_that_leaves_as_it_is_asked_is_replaced(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+binaries.prepare()
+first, second = workers()
+_, elsewhere = os.pipe()
+os.dup2(elsewhere, second._questions.fileno())  # it ends, as it does of itself when it was idle for long, and is asked
+assert compiled(128) and not here
+assert processes.pool()._most == 2, "more can be started"
+""",
+    )
+
+
+def test_an_interrupted_program_goes_on_with_processes(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+binaries.prepare()
+workers()
+pickle_load = processes.pickle.load
+def interrupted(file):
+    processes.pickle.load = pickle_load
+    raise KeyboardInterrupt
+processes.pickle.load = interrupted
+try:
+    compiled(128)
+except KeyboardInterrupt:
+    assert compiled(128) and not here and processes.pool()._most == 2
+else:
+    raise AssertionError("it was not interrupted")
+""",
+    )
+
+
+def test_programs_of_different_settings_do_not_take_each_others_processes(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+import threading
+from inductor.triton.compile_worker import Request
+made, start = [], processes.Worker.__init__
+processes.Worker.__init__ = lambda self, *args, **named: made.append(self) or start(self, *args, **named)
+pool, found = processes.Pool(1), []
+busy = pool._take(("one",))
+asking = [threading.Thread(target=lambda name=name: found.append((name, give(name))), daemon=True) for name in ("other", "one")]
+def give(name):
+    worker = pool._take((name,))
+    with pool._changed:
+        pool._give_back(worker)
+    return worker.settings
+for each in asking:
+    each.start()
+    time.sleep(0.2)
+with pool._changed:
+    pool._give_back(busy)
+for each in asking:
+    each.join(20)
+assert found == [("one", ("one",)), ("other", ("other",))], found
+assert len(made) == 2 and not pool._waiting
+pool.close()
+""",
+        processes="1",
+    )
+
+
+def test_who_is_interrupted_as_it_is_told_passes_it_on(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+import threading
+pool, found = processes.Pool(1), []
+busy = pool._take(())
+def interrupted():
+    try:
+        pool._take(())
+    except KeyboardInterrupt:
+        found.append("interrupted")
+real = pool._changed.wait
+def wait():
+    told = real()
+    if threading.current_thread() is first:
+        raise KeyboardInterrupt
+pool._changed.wait = wait
+first = threading.Thread(target=interrupted, daemon=True)
+second = threading.Thread(target=lambda: found.append(pool._take(())), daemon=True)
+for each in (first, second):
+    each.start()
+    time.sleep(0.2)
+with pool._changed:
+    pool._give_back(busy)
+second.join(20), first.join(20)
+assert sorted(map(str, found)) == sorted(["interrupted", str(busy)])
+busy.close()
+""",
+        processes="1",
+    )

@@ -1,8 +1,8 @@
 """A process that compiles kernels for another one: run as a file, which imports Triton, but neither torch nor the rest of inductor.
 
-Flows in: as arguments the path for imports, in JSON, and whether it is started `ahead` of what it will be asked; on standard input, pickled, a
-`Request` a kernel. Flows out, on standard output: None where it can be asked; for each kernel the fields of a `Binary`, or None where that
-failed: who asked compiles it, and meets the error. It ends with its input, or when it was idle for long.
+Flows in: as arguments the path for imports, in JSON, whether it is started `ahead` of what it will be asked, and a folder of its own, which is
+gone with it; on standard input, pickled, a `Request` a kernel. Flows out, on standard output: None where it can be asked; for each kernel the
+fields of a `Binary`, or None where that failed: who asked compiles it, and meets the error. It ends with its input, or when it was idle for long.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import linecache
 import os
 import pickle
 import select
+import shutil
 import signal
 import sys
 import tempfile
 import types
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 IDLE = 60
 """Seconds."""
@@ -58,21 +59,27 @@ def main() -> None:
     questions = sys.stdin.buffer
     sys.path[:] = json.loads(sys.argv[1])
     _without_parents(Path(__file__).parent)
-    with tempfile.TemporaryDirectory(prefix="triton-") as folder:
-        _keep_in(folder)
-        functions: dict[str, dict[str, Any]] = {}
-        if sys.argv[2] == "ahead":
-            _compiled(_first(), {})
-        pickle.dump(None, answers)
+    try:
+        _keep_in(sys.argv[3])
+        _serve(questions, answers, practise=sys.argv[2] == "ahead")
+    except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # whom it served is gone, in the midst of a question
+        # Nor is there anybody for what is not written yet, which would be tried again, and fail aloud.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), answers.fileno())
+    finally:
+        shutil.rmtree(sys.argv[3], ignore_errors=True)
+
+
+def _serve(questions: IO[bytes], answers: IO[bytes], *, practise: bool) -> None:
+    functions: dict[str, dict[str, Any]] = {}
+    if practise:
+        _compiled(_first(), {})
+    pickle.dump(None, answers)
+    answers.flush()
+    # Nobody asks before the last answer came, so nothing is read ahead that could not be waited for.
+    while select.select([questions], [], [], IDLE)[0]:
+        request = Request(*pickle.load(questions))
+        pickle.dump(_compiled(request, functions), answers)
         answers.flush()
-        # Nobody asks before the last answer came, so nothing is read ahead that could not be waited for.
-        while select.select([questions], [], [], IDLE)[0]:
-            try:
-                request = Request(*pickle.load(questions))
-            except EOFError:
-                return
-            pickle.dump(_compiled(request, functions), answers)
-            answers.flush()
 
 
 def _without_parents(folder: Path) -> None:
@@ -84,11 +91,11 @@ def _without_parents(folder: Path) -> None:
 
 
 def _keep_in(folder: str) -> None:
-    """Let Triton write its files there: who asks keeps the code."""
+    """Let Triton write all of its files there: who asks keeps the code."""
     from triton import knobs  # noqa: PLC0415  (`sys.path` was set before)
     from triton.runtime import cache  # noqa: PLC0415  (as above)
 
-    knobs.cache.dir = folder
+    knobs.cache.dir = tempfile.tempdir = folder  # the assembler's files, too
     # In a folder that is gone with this process it tells nothing apart, and takes reading all of Triton's own files.
     cache.triton_key = lambda: ""
 

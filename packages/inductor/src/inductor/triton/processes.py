@@ -10,8 +10,11 @@ import contextlib
 import json
 import os
 import pickle
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -29,7 +32,7 @@ TRIES = 2
 AT_ONCE = 8
 """Are started before it is known how many kernels there are."""
 PATIENCE = 1.0
-"""Seconds that a process has to end and leave nothing behind."""
+"""Seconds in which a process has ended that stopped answering because it ends."""
 Settings = tuple[object, ...]
 _ENDS = (OSError, EOFError, pickle.PickleError)
 """How a process that is gone is noticed."""
@@ -64,15 +67,29 @@ class Worker:
         environment = {**os.environ, "TRITON_INTERPRET": "0"}
         # Without the script's own folder on the path, whose files are no modules.
         command = [sys.executable, "-P", str(WORKER), json.dumps(sys.path), "ahead" if ahead else "now"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        # Made and removed here, too: so a process may be killed at any time, as when it only starts and hears of nothing yet.
+        self._folder = tempfile.mkdtemp(prefix="triton-")
+        try:
+            self._process = subprocess.Popen(
+                [*command, self._folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                process_group=0,  # killed with the assembler that it runs, which then writes no more to the folder
+            )
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         assert self._process.stdin and self._process.stdout
         self._questions, self._answers = self._process.stdin, self._process.stdout
         self.proved = False
         """It answered."""
+        self._greeted = False
 
     def greet(self) -> None:
         """Wait until it can be asked; raises one of `_ENDS` where the process is gone."""
         pickle.load(self._answers)
+        self._greeted = True
 
     def compile(self, request: Request) -> Binary | None:
         """Raises one of `_ENDS` where the process is gone."""
@@ -86,20 +103,26 @@ class Worker:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def leave(self) -> None:
-        """Let it end."""
-        with contextlib.suppress(OSError):
-            self._questions.close()
+    def left(self) -> bool:
+        """Whether it is gone, or about to be, because it was idle for long: nothing is wrong with it."""
+        try:
+            return self._greeted and self._process.wait(PATIENCE) == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def kill(self) -> None:
+        """Let it end now, and all that it runs."""
+        if self.alive():
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """See to it that it ended."""
-        self.leave()
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """See to it that it ended and left nothing behind."""
+        self.kill()
+        self._process.wait()
+        with contextlib.suppress(OSError):  # half a question is left
+            self._questions.close()
         self._answers.close()  # not before: who greets it reads
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Pool:
@@ -113,8 +136,8 @@ class Pool:
         self._starting: set[Worker] = set()
         self._count = 0
         """Of all: those that serve, too."""
-        self._waiting = 0
-        """Threads."""
+        self._waiting: list[Settings] = []
+        """What each thread that waits wants."""
 
     def prepare(self, settings: Settings) -> bool:
         """Start some; whether there are any."""
@@ -133,10 +156,11 @@ class Pool:
                 return None
             try:
                 found = worker.compile(request)
-            except BaseException as error:
-                self._drop(worker)
-                if not isinstance(error, _ENDS):
-                    raise
+            except _ENDS:
+                self._drop(worker, at_fault=not (worker.proved or worker.left()))
+            except BaseException:  # as when the program is interrupted: an answer is on its way that nobody waits for
+                self._drop(worker, at_fault=False)
+                raise
             else:
                 with self._changed:
                     self._give_back(worker)
@@ -144,42 +168,50 @@ class Pool:
         return None
 
     def close(self) -> None:
-        """Let all end that nothing is asked of."""
+        """Let all end that nothing is asked of, at the same time."""
         with self._changed:
             leaving = [*self._idle, *self._starting]
             self._idle.clear()
             self._starting.clear()
             self._count -= len(leaving)
         for worker in leaving:
-            worker.leave()
+            worker.kill()
         for worker in leaving:
             worker.close()
 
     def _take(self, settings: Settings) -> Worker | None:
         with self._changed:
-            self._waiting += 1
+            self._waiting.append(settings)
             try:
                 while True:
                     worker = self._free(settings)
                     if worker is not None:
                         return worker
-                    if self._count < self._most and len(self._starting) < self._waiting:
+                    starting = sum(each.settings == settings for each in self._starting)
+                    if self._count < self._most and starting < self._waiting.count(settings):
                         self._start(settings, ahead=False)
                     if not self._count:
                         return None
-                    if not self._idle:
+                    if not any(each.settings == settings for each in self._idle):
                         self._changed.wait()
             finally:
-                self._waiting -= 1
+                self._waiting.remove(settings)
+                # What it was told of, or kept for it, is now another's.
+                self._changed.notify_all()
 
     def _free(self, settings: Settings) -> Worker | None:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.settings == settings and worker.alive():
-                return worker
-            self._count -= 1
-            worker.close()
-        return None
+        """One with these settings; those go that are gone, or whose settings nobody wants any more."""
+        found = None
+        for worker in self._idle[::-1]:
+            if not worker.alive() or worker.settings not in self._waiting:
+                self._idle.remove(worker)
+                self._count -= 1
+                worker.close()
+            elif found is None and worker.settings == settings:
+                found = worker
+        if found is not None:
+            self._idle.remove(found)
+        return found
 
     def _start(self, settings: Settings, *, ahead: bool) -> None:
         try:
@@ -202,7 +234,7 @@ class Pool:
                 if worker not in self._starting:
                     return
                 self._starting.discard(worker)
-            self._drop(worker)
+            self._drop(worker, at_fault=True)
             return
         with self._changed:
             if worker in self._starting:
@@ -211,13 +243,13 @@ class Pool:
 
     def _give_back(self, worker: Worker) -> None:
         self._idle.append(worker)
-        self._changed.notify()
+        self._changed.notify_all()  # not all want its settings
 
-    def _drop(self, worker: Worker) -> None:
+    def _drop(self, worker: Worker, *, at_fault: bool) -> None:
         worker.close()
         with self._changed:
             self._count -= 1
-            if not worker.proved:  # the next one would fail as well
+            if at_fault:  # the next one would fail as well
                 self._most = 0
             self._changed.notify_all()
 
