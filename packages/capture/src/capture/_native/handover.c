@@ -98,7 +98,8 @@ go_on(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t total)
 }
 
 typedef struct {
-    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
 } Within;
 
 /* Not a built-in function: the interpreter counts those as frames, where the program has but the one within. */
