@@ -75,7 +75,9 @@ class Tensor(Variable):
     def truth(self, m: Interpreter) -> bool:
         m.modes.refuse("bool() of a tensor")
         told = m.recorder.told(self)
-        if told is None:
+        while isinstance(told, list) and len(told) == 1:
+            (told,) = told
+        if told is None or isinstance(told, list):  # of several numbers, or of none: torch refuses
             raise Unsupported("branch on a tensor's value")
         return bool(told)
 
