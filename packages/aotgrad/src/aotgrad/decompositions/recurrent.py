@@ -115,25 +115,13 @@ def _run_network(
 
 
 def _shapes_of_network(
-    input: Tensor,
-    weights: list[Tensor],
-    biases: bool,
-    hx: Tensor,
-    cx: Tensor | None,
-    mode: int,
-    hidden_size: int,
-    proj_size: int,
-    layers: int,
-    batch_first: bool,
-    train: bool,
-    bidirectional: bool,
-    batch_sizes: list[int],
+    input: Tensor, weights: list[Tensor], biases: bool, *others: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found = aten._cudnn_rnn.default(
-        input, weights, 4 if biases else 2, None, hx, cx, mode, hidden_size, proj_size, layers, batch_first, 0.0, train,
-        bidirectional, batch_sizes, None,
-    )  # fmt: skip
-    return found[0], found[1], found[2]
+    """`others`: as `_cudnn_rnn` takes them, too, which is told of no dropout."""
+    *how, train, bidirectional, batch_sizes = others
+    given = weights, 4 if biases else 2, None, *how, 0.0, train, bidirectional, batch_sizes, None
+    output, hidden, cell, *_ = aten._cudnn_rnn.default(input, *given)
+    return output, hidden, cell
 
 
 _library.impl("cudnn_network", _run_network, "CompositeExplicitAutograd")
