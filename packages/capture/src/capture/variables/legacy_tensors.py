@@ -15,7 +15,7 @@ from .autograd_state import called
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import Handler, handles
-from .numbers import Symbolic, is_number
+from .numbers import is_any_number
 from .sequences import List, Sequence, Tuple
 from .tensors import Tensor
 
@@ -38,7 +38,7 @@ def made(m: Interpreter, args: Args, kwargs: Kwargs, dtype: torch.dtype, device:
     sizes = given
     if len(given) == 1 and isinstance(given[0], Sequence) and given[0].python_type() is torch.Size:
         sizes = [item.realize(m) for item in given[0].items]
-    if not all(_is_number(size) and size.python_type() is int for size in sizes):
+    if not all(is_any_number(size) and size.python_type() is int for size in sizes):
         raise Unsupported("a tensor made by its class of other than sizes or elements")
     return m.calls.call(m.builder.known(torch.empty), [Tuple(sizes or [Constant(0)])], options)
 
@@ -50,12 +50,8 @@ def _require_elements(m: Interpreter, elements: Any, dtype: torch.dtype) -> None
         item = item.realize(m)
         if isinstance(item, List | Tuple):
             _require_elements(m, item, dtype)
-        elif not _is_number(item) or item.python_type() not in kinds:
+        elif not is_any_number(item) or item.python_type() not in kinds:
             raise Unsupported("a tensor made by its class of elements of another kind")
-
-
-def _is_number(value: Variable) -> bool:
-    return isinstance(value, Symbolic) or is_number(value)
 
 
 def _of(dtype: torch.dtype) -> Handler:

@@ -16,7 +16,7 @@ from symshapes import counted_factories
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .numbers import Symbolic, is_number
+from .numbers import Symbolic, is_any_number, is_number
 from .sequences import Sequence, Tuple
 from .slices import Slice
 
@@ -126,7 +126,7 @@ def tensor_of(m: Interpreter, data: Variable, dtype: Variable, device: Variable)
 def _numbers(m: Interpreter, data: Variable) -> list[Variable] | None:
     """All the numbers in lists, or one alone; None where there is something else, or an empty list."""
     data = data.realize(m)
-    if isinstance(data, Symbolic) or is_number(data):
+    if is_any_number(data):
         return [data]
     if not isinstance(data, Sequence) or not data.items:
         return None
@@ -172,7 +172,7 @@ def _counting(function: Any, operator: Any) -> None:
     def make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         count = (args[2] if len(args) > 2 else kwargs.get("steps", Constant(None))).realize(m)
         ends = [v.realize(m) for v in (*args[:2], *(kwargs[name] for name in ("start", "end") if name in kwargs))]
-        numbers = all(isinstance(v, Symbolic) or is_number(v) for v in ends)
+        numbers = all(map(is_any_number, ends))
         if not _is_position(count) or not numbers or kwargs.keys() & {"out", "requires_grad"}:
             return m.recorder.record("call_function", function, args, kwargs)
         devices = default_devices()
@@ -209,7 +209,7 @@ def _broadcast(*shapes: Any) -> torch.Size:
 def _broadcast_shapes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Torch's own asks a module for help whose import takes seconds."""
     for shape in [arg.realize(m) for arg in args]:
-        is_size = isinstance(shape, Sequence | Symbolic) or is_number(shape)
+        is_size = isinstance(shape, Sequence) or is_any_number(shape)
         if not is_size and not (isinstance(shape, Constant) and shape.value is None):
             raise Unsupported(f"broadcast_shapes of {shape!r}")
     return m.calls.call(m.builder.known(_broadcast), args, kwargs)

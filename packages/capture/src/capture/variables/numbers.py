@@ -168,7 +168,7 @@ class NumberFunction(Fold):
     def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         real = [a.realize(m) for a in args]
         symbolic = any(isinstance(a, Symbolic) for a in real)
-        if symbolic and not kwargs and all(isinstance(a, Symbolic) or is_number(a) for a in real):
+        if symbolic and not kwargs and all(map(is_any_number, real)):
             if self.function in _TO_INT and all(a.python_type() is not float for a in real):
                 return m.calls.call(m.builder.known(int), args, {})
             if self.function in _TO_INT:
@@ -194,11 +194,14 @@ def is_number(value: Variable) -> bool:
     return isinstance(value, Constant) and isinstance(value.value, int | float)
 
 
+def is_any_number(value: Variable) -> bool:
+    """Whether it is a number, known or symbolic."""
+    return isinstance(value, Symbolic) or is_number(value)
+
+
 def total(m: Interpreter, name: str, values: list[Variable]) -> Variable | None:
     """A function of all of some numbers (a name as in `symshapes.number_function`), if all are, and one is symbolic."""
-    if not any(isinstance(v, Symbolic) for v in values) or not all(
-        isinstance(v, Symbolic) or is_number(v) for v in values
-    ):
+    if not any(isinstance(v, Symbolic) for v in values) or not all(map(is_any_number, values)):
         return None
     return m.recorder.record("call_function", number_function(name), values, {})
 
