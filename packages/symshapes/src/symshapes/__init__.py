@@ -3,10 +3,10 @@
 # First of all, and for all parts, since each imports this one: whether this Python and this torch will do.
 from symshapes import _supported as _supported  # isort: split
 
-from symshapes.collecting import collection_held_back
+from symshapes.collecting import collection_held_back, imported_to_stay
 
-# What an import makes stays: a collection would walk over all that the program has, and find nothing.
-with collection_held_back():
+# A collection would walk over all that the program has, and find nothing.
+with imported_to_stay():
     from symshapes._torch import definer_of, python_kernels, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
     from symshapes.argument_text import argument_text
@@ -173,6 +173,7 @@ __all__ = [
     "fixed_ambient",
     "hint_of",
     "holds_all_of",
+    "imported_to_stay",
     "in_turn",
     "index_symbol",
     "inverse_permutation",
