@@ -93,7 +93,7 @@ with imported_to_stay():
         maybe_mark_dynamic,
         policy_of,
     )
-    from symshapes.records import dataclass
+    from symshapes.records import dataclass, fields_of
     from symshapes.rules import (
         DataDependentError,
         TensorMeta,
@@ -169,6 +169,7 @@ __all__ = [
     "expr_text",
     "facts_if_operator",
     "facts_of",
+    "fields_of",
     "finalizers_outside_modes",
     "fixed_ambient",
     "hint_of",
