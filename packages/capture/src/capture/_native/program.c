@@ -289,7 +289,7 @@ read_pins(GuardProgram *self, const GuardFrame *frame, PyObject **out, Py_ssize_
         PyObject *value = step_read(step, registers.regs, frame);
         if (value == NULL) {
             if (!PyErr_Occurred()) {
-                PyErr_Format(PyExc_RuntimeError, "gone while it was about to be used: %U",
+                PyErr_Format(PyExc_RuntimeError, "gone while it was about to be used: %S",
                              PyTuple_GET_ITEM(self->texts, step->text));
             }
             registers_end(&registers);

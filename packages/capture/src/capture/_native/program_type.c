@@ -4,7 +4,6 @@
 #include "program.h"
 #include "steps.h"
 #include "watch.h"
-#include <structmember.h>
 #include <string.h>
 
 /* What an operation uses: d destination, s source, t the destination as a second source, o an object. */
@@ -50,7 +49,7 @@ program_suits(PyObject *op, PyCodeObject *code)
 PyObject *
 program_text(PyObject *op, Py_ssize_t index)
 {
-    return PyTuple_GET_ITEM(((GuardProgram *)op)->texts, index);
+    return PyObject_Str(PyTuple_GET_ITEM(((GuardProgram *)op)->texts, index));
 }
 
 /* ---- building ---- */
@@ -440,7 +439,7 @@ program_explain(PyObject *op, PyObject *args, PyObject *kwargs)
     if (run_from_python(op, args, kwargs, &result) < 0) {
         return NULL;
     }
-    return Py_NewRef(result == GUARDS_HOLD ? Py_None : program_text(op, result));
+    return result == GUARDS_HOLD ? Py_NewRef(Py_None) : program_text(op, result);
 }
 
 static PyMethodDef program_methods[] = {
@@ -475,7 +474,7 @@ static PyObject *
 program_unwatched(PyObject *op, void *Py_UNUSED(closure))
 {
     const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
-    return Py_NewRef(watched && watched->unwatched >= 0 ? program_text(op, watched->unwatched) : Py_None);
+    return watched && watched->unwatched >= 0 ? program_text(op, watched->unwatched) : Py_NewRef(Py_None);
 }
 
 static PyObject *
@@ -485,18 +484,30 @@ program_verified(PyObject *op, void *Py_UNUSED(closure))
     return PyLong_FromUnsignedLongLong(watched ? watched->verified : 0);
 }
 
+static PyObject *
+program_texts(PyObject *op, void *Py_UNUSED(closure))
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(((GuardProgram *)op)->texts);
+    PyObject *told = PyTuple_New(count);
+    for (Py_ssize_t i = 0; told && i < count; i++) {
+        PyObject *text = program_text(op, i);
+        if (text == NULL) {
+            Py_CLEAR(told);
+            break;
+        }
+        PyTuple_SET_ITEM(told, i, text);
+    }
+    return told;
+}
+
 static PyGetSetDef program_getset[] = {
+    {"texts", program_texts, NULL, "The guards in words.", NULL},
     {"unwatched", program_unwatched, NULL, "The guard because of which what lives on is always verified in full, or None.",
      NULL},
     {"verified", program_verified, NULL, "How often what lives on was verified in full.", NULL},
     {"bindings", program_bindings, NULL, "For how many roots, or combinations of roots, what lives on was verified.", NULL},
     {"points", program_points, NULL, "How many points are watched for the roots bound last; -1: they are verified in full each time; None: not yet run.",
      NULL},
-    {NULL},
-};
-
-static PyMemberDef program_members[] = {
-    {"texts", T_OBJECT, offsetof(GuardProgram, texts), READONLY, "The guards in words."},
     {NULL},
 };
 
@@ -510,6 +521,5 @@ PyTypeObject GuardProgram_Type = {
     .tp_traverse = program_traverse,
     .tp_clear = program_clear,
     .tp_methods = program_methods,
-    .tp_members = program_members,
     .tp_getset = program_getset,
 };

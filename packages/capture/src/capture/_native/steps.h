@@ -49,7 +49,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *texts; /* tuple of str */
+    PyObject *texts; /* tuple of what tells of itself by `str` */
     Py_ssize_t count, registers, locals, frees;
     Py_ssize_t pins; /* the first registers, which another program reads after this one ran */
     Step *steps;

@@ -29,24 +29,27 @@ _CLASS_DICT: _Read = ("class_dict", 0, None)
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3, "float": 4}
 
 
-def guard_program(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = ()) -> _native.GuardProgram:
+def guard_program(
+    tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = (), *, told_later: bool = False
+) -> _native.GuardProgram:
     """The program for frames of `code`; its watched part's first pins are `inputs`, which must live on.
 
-    Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.
+    Its texts are made at once; `told_later`, they are made when asked for, of the tree's guards and `readings`, which then are to let
+    go of the program's objects. Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.
     """
-    return _ProgramBuilder(tree, code, inputs).program()
+    return _ProgramBuilder(tree, code, inputs, told_later).program()
 
 
 class _Part:
     """One program in the making. The first registers hold the values that are needed after all are read."""
 
-    def __init__(self, texts: list[str], kept: Iterable[S.Source]) -> None:
+    def __init__(self, texts: list[Guard | str], kept: Iterable[S.Source]) -> None:
         self.instructions: list[Instruction] = []
         self.texts = texts
         self.kept = {source: register for register, source in enumerate(kept)}
         self.registers = len(self.kept)
         #: Conditions on sizes that need no Python, by their steps, inputs and texts: they are checked together, at the end.
-        self.shapes: list[tuple[tuple[Step, ...], tuple[_Input, ...], str]] = []
+        self.shapes: list[tuple[tuple[Step, ...], tuple[_Input, ...], Guard]] = []
 
     def register(self, depth: int) -> int:
         """That of what is read so deep, and needed only until the next is."""
@@ -58,31 +61,30 @@ class _Part:
         self.registers += 1
         return self.registers - 1
 
-    def emit(self, operation: _Read, dst: int, src: int, text: str) -> None:
+    def emit(self, operation: _Read, dst: int, src: int, text: Guard | str) -> None:
         name, number, value = operation
         self.instructions.append((name, dst, src, number, value, len(self.texts)))
         self.texts.append(text)
 
     def check(self, guard: Guard, register: int) -> None:
-        text = str(guard)
         whole = _OF_EXPECTED.get(guard.kind)
         if whole is not None:
             number, expected = 0, guard.expected
             if type(expected) not in S.PLAIN_KEYS:
                 whole, number, expected = _weakly(whole, expected)
             self.instructions.append((whole, -1, register, number, expected, len(self.texts)))
-            self.texts.append(text)
+            self.texts.append(guard)
             return
         for name, number, value in _CHECKS[guard.kind](guard.expected):
             self.instructions.append((name, -1, register, number, value, len(self.texts)))
-            self.texts.append(text)
+            self.texts.append(guard)
 
     def relate(self, guard: Guard, registers: list[int]) -> None:
         """A relation between values that this part holds, in the order of its sources."""
         if guard.kind is GuardKind.SAME_OBJECT:
-            self.emit(("same", 0, None), registers[0], registers[1], str(guard))
+            self.emit(("same", 0, None), registers[0], registers[1], guard)
         elif guard.kind is GuardKind.DISTINCT:
-            self.emit(("distinct", 0, tuple(registers)), -1, -1, str(guard))
+            self.emit(("distinct", 0, tuple(registers)), -1, -1, guard)
         else:
             inputs = tuple(
                 (register, _SIZE_READS[size.what], size.dim)
@@ -90,10 +92,10 @@ class _Part:
             )
             steps = steps_of(guard.expected)
             if steps is not None:
-                self.shapes.append((steps, inputs, str(guard)))
+                self.shapes.append((steps, inputs, guard))
             else:
                 operation = ("shape_predicate", 0, (inputs, compile_predicate(guard.expected)))
-                self.emit(operation, -1, -1, str(guard))
+                self.emit(operation, -1, -1, guard)
 
     def check_shapes(self) -> None:
         """The conditions on sizes, each input read once, those of a tensor side by side."""
@@ -102,10 +104,10 @@ class _Part:
         reads = sorted({read for _, inputs, _ in self.shapes for read in inputs})
         places = {read: place for place, read in enumerate(reads)}
         conditions = []
-        for steps, inputs, text in self.shapes:
+        for steps, inputs, guard in self.shapes:
             placed = tuple((name, places[inputs[number]] if name == "input" else number) for name, number in steps)
             conditions.append((placed, len(self.texts)))
-            self.texts.append(text)
+            self.texts.append(guard)
         self.instructions.append(("shape", -1, -1, 0, (tuple(reads), tuple(conditions)), conditions[0][1]))
 
 
@@ -116,11 +118,12 @@ class _ProgramBuilder:
     from a root, that is a bound module, lives on: it is watched, that is read again only once something of it changed.
     """
 
-    def __init__(self, tree: GuardTree, code: CodeType, inputs: Iterable[S.Source]) -> None:
+    def __init__(self, tree: GuardTree, code: CodeType, inputs: Iterable[S.Source], told_later: bool) -> None:
         self.tree = tree
+        self.told_later = told_later
         self.code = code
         self.arguments = argument_names(code)
-        texts: list[str] = []
+        texts: list[Guard | str] = []
         pinned = dict.fromkeys(inputs)
         for source in pinned:
             tree.node(source)
@@ -184,7 +187,8 @@ class _ProgramBuilder:
 
     def finish(self, part: _Part, watched: _native.GuardProgram | None = None) -> _native.GuardProgram:
         part.check_shapes()
-        return _native.GuardProgram(part.instructions, part.texts, part.registers, watched, len(part.kept))
+        texts = part.texts if self.told_later else [str(each) for each in part.texts]
+        return _native.GuardProgram(part.instructions, texts, part.registers, watched, len(part.kept))
 
     def visit_name(self, part: _Part, node: GuardNode) -> None:
         """Visit one of the frame's globals or builtins."""
@@ -196,6 +200,7 @@ class _ProgramBuilder:
     def visit(self, part: _Part, root: GuardNode, read: _Read, parent: int, depth: int) -> None:
         """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
         kept, instructions, texts, varying = part.kept, part.instructions, part.texts, self.varying
+        readings = self.tree.readings
         called, unkept = part is self.called, len(part.kept)
         todo = [(root, read, parent, depth)]
         while todo:
@@ -205,7 +210,9 @@ class _ProgramBuilder:
             if register >= part.registers:
                 part.registers = register + 1
             instructions.append((operation, register, parent, number, value, len(texts)))
-            texts.append(f"{source.name} can be read")
+            reading = Guard(source, GuardKind.READABLE)
+            texts.append(reading)
+            readings.append(reading)
             if called:
                 if source in self.roots:
                     self.fixed.append((node, ("root", self.roots[source], None)))
@@ -251,7 +258,7 @@ class _ProgramBuilder:
         if len(brought) > 1:
             self.called.relate(guard, brought)
         for register in brought if lasting else ():
-            self.called.emit(("apart", 0, lasting), -1, register, str(guard))
+            self.called.emit(("apart", 0, lasting), -1, register, guard)
 
     def held(self, source: S.Source) -> int:
         """The register of what a relation compares, fetched from the watched program if it is there."""

@@ -68,6 +68,8 @@ class GuardTree:
     relations: list[Guard] = field(default_factory=list)
     keyed: bool = False
     """Whether a source is read by a key that is an object of the program's: known once a program was made of it."""
+    readings: list[Guard] = field(default_factory=list, repr=False)
+    """What such a program tells where a source cannot be read."""
     _made: dict[Source, GuardNode] = field(default_factory=dict, repr=False)
 
     def node(self, source: Source) -> GuardNode:

@@ -31,9 +31,17 @@ def remembered(source: Source, known: dict[Source, Source]) -> Source:
 
     ``known`` has what was made before.
     """
-    found = _along(source, known)
-    # Equal sources read the same place, and may have been given different names.
-    return found if found.name == source.name else _along(source, {})
+    found = known.get(source) or _along(source, known)
+    # Equal sources read the same place, and may have been given different names: by the labels of what they begin with.
+    return found if _label(found) == _label(source) else _along(source, {})
+
+
+def _label(source: Source) -> str:
+    """What it calls the constant that it begins with; empty where it begins with none."""
+    root = source.root
+    if type(root) is Const:
+        return root.label or root.name
+    return root.label if type(root) is Remembered else ""
 
 
 def _along(source: Source, known: dict[Source, Source]) -> Source:
