@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import enum
 import weakref
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -36,6 +36,8 @@ class ClassLookups:
         self._entries: dict[tuple[int, str], tuple[type, Any, type, str | None]] = {}
         #: The same as `entry` gives it.
         self.found: dict[tuple[int, str], tuple[Any, type]] = {}
+        #: The same of what `super()` finds, by class, where it starts, and name.
+        self._above: dict[tuple[int, int, str], tuple[Any, type]] = {}
         #: Classes and names: what instances hold under them is read as `object` reads it, and no class along the MRO has anything there.
         self.unheld: set[tuple[int, str]] = set()
         self._changing: dict[int, tuple[type, bool]] = {}
@@ -64,6 +66,7 @@ class ClassLookups:
         self._fixed.clear()
         self._entries.clear()
         self.found.clear()
+        self._above.clear()
         self.unheld.clear()
         self._changing.clear()
         self._ordered.clear()
@@ -88,6 +91,23 @@ class ClassLookups:
 
     def _can_change(self, cls: type) -> bool:
         return can_change(cls) and not self.is_made(cls)
+
+    def entry_above(self, cls: type, start: type, name: str) -> tuple[Any, type]:
+        """The raw attribute of the first class after ``start`` in the MRO that has it, and that class; ``MISSING`` if none does."""
+        key = (address(cls), address(start), name)
+        found = self._above.get(key)
+        if found is None:
+            mro = cls.__mro__
+            above = mro[next(i for i, each in enumerate(mro) if each is start) + 1 :]
+            found = self._above[key] = self._first_own_entry(above, name) or (MISSING, cls)
+        return found
+
+    def _first_own_entry(self, classes: Iterable[type], name: str) -> tuple[Any, type] | None:
+        for owner in classes:
+            if name in owner.__dict__:
+                return self.own_entry(owner, name), owner
+            self.note_no_own_entry(owner, name)
+        return None
 
     def own_entry(self, owner: type, name: str) -> Any:
         """What the class itself holds under a name, whatever the others of an MRO do."""
@@ -190,6 +210,7 @@ class ClassLookups:
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
         self.unheld.clear()
+        self._above.clear()
         for key, found in list(self._entries.items()):
             if is_among(cls, found[0].__mro__):
                 self._past.append((key[1], self._entries.pop(key)))

@@ -61,7 +61,7 @@ class GuardTable:
 
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
-        if source is not None and self._exempt and self.is_exempt(source):
+        if source is not None and self._exempt and type(source.root) is Const and self.is_exempt(source):
             return
         key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
         if key not in self._table:

@@ -25,6 +25,7 @@ from symshapes import dataclass, is_unbacked, print_expr, python_kernels
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
 _NUMBERS = (int, float)
+_INT = frozenset({int})
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _NAMES = {"math": math, "operator": operator}
 
@@ -363,9 +364,9 @@ def _is_short(tensor: torch.Tensor) -> bool:
     if tensor.device.type != "cpu" or tensor.dtype.is_complex or tensor.layout is not torch.strided:
         return False
     size = tensor.shape
-    if not all(type(length) is int for length in size) or math.prod(size) > _MOST:
+    if not _INT.issuperset(map(type, size)) or math.prod(size) > _MOST:
         return False
-    return all(type(number) is int for number in (*tensor.stride(), tensor.storage_offset()))
+    return _INT.issuperset(map(type, (*tensor.stride(), tensor.storage_offset())))
 
 
 def _writes(fake: Any) -> int:

@@ -229,7 +229,7 @@ class _ProgramBuilder:
             for child in reversed(node.children.values()):
                 to = child.source
                 if not varying or to not in varying:
-                    way = _CLASS_DICT if _is_dict_of_class(node, child) else _READS[type(to)](self, to)
+                    way = _CLASS_DICT if _is_dict_of_class(node, to) else _READS[type(to)](self, to)
                     todo.append((child, way, register, depth + 1))
 
     def relates_lasting(self, guard: Guard) -> bool:
@@ -312,8 +312,8 @@ def _varies(node: GuardNode) -> bool:
     return True
 
 
-def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:
-    if not isinstance(child.source, S.Attr) or child.source.attr != "__dict__":
+def _is_dict_of_class(node: GuardNode, child: S.Source) -> bool:
+    if type(child) is not S.Attr or child.attr != "__dict__":
         return False
     value = node.source.value if isinstance(node.source, S.Const) else None
     return isinstance(value, type) or any(g.kind is GuardKind.ID and isinstance(g.expected, type) for g in node.guards)

@@ -104,6 +104,7 @@ class GuardTree:
 def build_tree(guards: Iterable[Guard]) -> GuardTree:
     """Merge `guards`: each source once, each fact once, cheap facts before dear ones."""
     tree = GuardTree()
+    made = tree._made
     several: list[GuardNode] = []
     others: list[Guard] = []
     for guard in guards:
@@ -115,7 +116,7 @@ def build_tree(guards: Iterable[Guard]) -> GuardTree:
         if guard.source is None:
             others.append(guard)
             continue
-        node = tree.node(guard.source)
+        node = made.get(guard.source) or tree.node(guard.source)
         if len(node.guards) == 1:
             several.append(node)
         node.guards.append(guard)

@@ -204,19 +204,20 @@ class Module(Object):
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run, or the call fails as it looks for them; guards that none does."""
-        own, source, attrs = self.instance_dict(), self.source, self.attrs
-        is_empty = m.builder.is_empty
-        for name in _HOOKS:
-            if source is not None and name not in attrs and is_empty(own.get(name), Attr(source, name, True)):
-                continue
-            hooks = self.instance_attribute(m, name)
-            if hooks is None or m.operators.truth(hooks.realize(m)):
-                return True
+        if not self._has_empty_hooks(m):
+            for name in _HOOKS:
+                hooks = self.instance_attribute(m, name)
+                if hooks is None or m.operators.truth(hooks.realize(m)):
+                    return True
         everywhere = vars(torch_module)
-        for name, place in _GLOBAL_HOOKS:  # noqa: SIM110  (without a generator: each module asks)
-            if not is_empty(everywhere[name], place):
-                return True
-        return False
+        return not m.builder.are_empty([(everywhere[name], place) for name, place in _GLOBAL_HOOKS])
+
+    def _has_empty_hooks(self, m: Interpreter) -> bool:
+        """Whether its own tables of hooks are there, empty and as the frame found them; guarded without looking further."""
+        own, source = self.instance_dict(), self.source
+        if source is None or not self.attrs.keys().isdisjoint(_HOOKS):
+            return False
+        return m.builder.are_empty([(own.get(name), Attr(source, name, True)) for name in _HOOKS])
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"
