@@ -152,7 +152,7 @@ verify(GuardProgram *self, const GuardFrame *frame, int doubtful, Watch **made)
         registers_end(&registers);
         return first != GUARDS_HOLD ? first : GUARDS_ERROR;
     }
-    Watch *watch = watch_new(self->count, self->registers, self->pins);
+    Watch *watch = watch_new(self->looks, self->registers, self->pins);
     Py_ssize_t result = watch ? run_steps(self, frame, &registers, watch, 0, &none) : GUARDS_ERROR;
     while (registers.used < self->pins) {
         register_set(&registers, registers.used, NULL);

@@ -230,7 +230,10 @@ class VariableBuilder:
 
     def class_attribute(self, value: Any) -> Variable:
         """A function or other object stored in a class."""
-        return self.wrap(value, None) if isinstance(value, types.FunctionType) else self.known(value)
+        if not isinstance(value, types.FunctionType):
+            return self.known(value)
+        found = None if self._places else self._inputs.get(address(value))
+        return found[1] if found is not None and found[1].source is None else self.wrap(value, None)
 
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""

@@ -38,8 +38,8 @@ class ClassLookups:
         self.found: dict[tuple[int, str], tuple[Any, type]] = {}
         #: The same of what `super()` finds, by class, where it starts, and name.
         self._above: dict[tuple[int, int, str], tuple[Any, type]] = {}
-        #: Classes and names: what instances hold under them is read as `object` reads it, and no class along the MRO has anything there.
-        self.unheld: set[tuple[int, str]] = set()
+        #: By class and name, of classes whose instances are read as `object` reads them: that nothing is there, or the function of a method.
+        self.plain: dict[tuple[int, str], Any] = {}
         self._changing: dict[int, tuple[type, bool]] = {}
         self._ordered: dict[int, tuple[type, str]] = {}
         self._unregistered: _Unregistered | None = None
@@ -67,7 +67,7 @@ class ClassLookups:
         self._entries.clear()
         self.found.clear()
         self._above.clear()
-        self.unheld.clear()
+        self.plain.clear()
         self._changing.clear()
         self._ordered.clear()
 
@@ -104,22 +104,15 @@ class ClassLookups:
 
     def _first_own_entry(self, classes: Iterable[type], name: str) -> tuple[Any, type] | None:
         for owner in classes:
+            changes = self._can_change(owner)
             if name in owner.__dict__:
-                return self.own_entry(owner, name), owner
-            self.note_no_own_entry(owner, name)
+                raw = owner.__dict__[name]
+                if changes:
+                    self._guards.add(_own(owner, name), *_what_counts(raw))
+                return raw, owner
+            if changes:
+                self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
         return None
-
-    def own_entry(self, owner: type, name: str) -> Any:
-        """What the class itself holds under a name, whatever the others of an MRO do."""
-        raw = owner.__dict__[name]
-        if self._can_change(owner):
-            self._guards.add(_own(owner, name), *_what_counts(raw))
-        return raw
-
-    def note_no_own_entry(self, owner: type, name: str) -> None:
-        """The class itself holds nothing under a name."""
-        if self._can_change(owner):
-            self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
 
     # Classes that the frame made
 
@@ -209,7 +202,7 @@ class ClassLookups:
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
-        self.unheld.clear()
+        self.plain.clear()
         self._above.clear()
         for key, found in list(self._entries.items()):
             if is_among(cls, found[0].__mro__):

@@ -131,6 +131,8 @@ class ProgramGlobals:
 
     def _check(self, namespace: dict[str, Any]) -> None:
         """That it was not changed as the dictionary that it is, too: what was written there is not looked for here."""
+        if not self._effects.changed:
+            return
         found = self._inputs.get(address(namespace))
         if found is not None and address(found[1]) in self._effects.changed:
             raise Unsupported("a global, of a module whose dictionary was changed")

@@ -88,6 +88,10 @@ class GuardTable:
         """Whether there is a guard of this kind, of which a source has one at most."""
         return (source, kind) in self._table
 
+    def makes_last(self, source: Source) -> bool:
+        """Whether a guard says that what a source reads lives on: see ``LASTING``."""
+        return (source, GuardKind.ID) in self._table or (source, GuardKind.BOUND) in self._table
+
     def is_fixed(self, source: Source | None) -> bool:
         """Whether a source always reads one object. A function keeps its cells."""
         if isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr == "__closure__":

@@ -128,14 +128,20 @@ class _ProgramBuilder:
         for source in pinned:
             tree.node(source)
         beginnings = list(_beginnings(tree))
-        living = [node for beginning in beginnings for node in beginning.nodes()]
+        living: list[GuardNode] = []
+        for beginning in beginnings:
+            beginning.gather(living)
         lasting = {node.source for node in living}
         if not lasting.issuperset(pinned):
             raise ValueError("an input that is not read from what lives on")
         #: By source: those that are bound, of what a call brings.
         self.roots = {node.source: i for i, node in enumerate(filter(_is_root, beginnings))}
         #: Numbers in what lives on that may be any: they are read in each call, from what holds them.
-        self.varying = {node.source: node for node in living if _varies(node) and node.source not in pinned}
+        self.varying = {
+            node.source: node
+            for node in living
+            if node.guards and node.guards[0].kind is GuardKind.TYPE and _varies(node) and node.source not in pinned
+        }
         lasting -= self.varying.keys()
         holders = [s.parent for s in self.varying if s.parent is not None and s.parent not in self.roots]
         related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
@@ -228,9 +234,10 @@ class _ProgramBuilder:
                 continue
             for child in reversed(node.children.values()):
                 to = child.source
-                if not varying or to not in varying:
-                    way = _CLASS_DICT if _is_dict_of_class(node, to) else _READS[type(to)](self, to)
-                    todo.append((child, way, register, depth + 1))
+                if varying and to in varying:
+                    continue
+                of_class = type(to) is S.Attr and to.attr == "__dict__" and _is_class(node)
+                todo.append((child, _CLASS_DICT if of_class else _READS[type(to)](self, to), register, depth + 1))
 
     def relates_lasting(self, guard: Guard) -> bool:
         """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it.
@@ -312,9 +319,8 @@ def _varies(node: GuardNode) -> bool:
     return True
 
 
-def _is_dict_of_class(node: GuardNode, child: S.Source) -> bool:
-    if type(child) is not S.Attr or child.attr != "__dict__":
-        return False
+def _is_class(node: GuardNode) -> bool:
+    """Whether it is known as a certain class."""
     value = node.source.value if isinstance(node.source, S.Const) else None
     return isinstance(value, type) or any(g.kind is GuardKind.ID and isinstance(g.expected, type) for g in node.guards)
 
@@ -429,6 +435,7 @@ _OF_EXPECTED: dict[GuardKind, str] = {
     GuardKind.TYPE: "type",
     GuardKind.HAS_KEY: "has_key",
     GuardKind.NO_KEY: "no_key",
+    GuardKind.EMPTY_AT: "empty_at",
     GuardKind.HAS_ATTR: "has_attr",
     GuardKind.NO_ATTR: "no_attr",
     GuardKind.NO_CLASS_ENTRY: "no_type_entry",

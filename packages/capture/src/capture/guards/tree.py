@@ -21,7 +21,7 @@ _ORDER = {
     for place, kind in enumerate(
         (
             GuardKind.TYPE, GuardKind.ID, GuardKind.BOUND, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
-            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
+            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.EMPTY_AT, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
             GuardKind.NO_CLASS_ENTRY, GuardKind.READABLE, GuardKind.EMPTY_CELL, GuardKind.CALLABLE,
             GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.ANSWER, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
         )
@@ -51,10 +51,16 @@ class GuardNode:
 
     def nodes(self) -> Iterator[GuardNode]:
         """It and all beneath, parents before children."""
+        found: list[GuardNode] = []
+        self.gather(found)
+        return iter(found)
+
+    def gather(self, into: list[GuardNode]) -> None:
+        """Add these to a list."""
         todo = [self]
         while todo:
             node = todo.pop()
-            yield node
+            into.append(node)
             if node.children:
                 todo.extend(reversed(node.children.values()))
 
@@ -74,10 +80,12 @@ class GuardTree:
 
     def node(self, source: Source) -> GuardNode:
         """The node of `source`, made with its parents if need be."""
-        found = self._made.get(source)
+        made = self._made
+        found = made.get(source)
         if found is None:
-            level = self.roots if source.parent is None else self.node(source.parent).children
-            found = self._made[source] = level[source] = GuardNode(source)
+            parent = source.parent
+            level = self.roots if parent is None else (made.get(parent) or self.node(parent)).children
+            found = made[source] = level[source] = GuardNode(source)
         return found
 
     def nodes(self) -> Iterator[GuardNode]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -30,6 +31,8 @@ _REGISTRATION_HOOKS = {
     "_modules": "_global_module_registration_hooks",
 }
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+#: What hooks are kept in.
+_TABLES = (dict, collections.OrderedDict)
 _GLOBAL_HOOKS = [
     (name, Attr(Const(torch_module, torch_module.__name__), name, via_dict=True))
     for name in (
@@ -214,10 +217,15 @@ class Module(Object):
 
     def _has_empty_hooks(self, m: Interpreter) -> bool:
         """Whether its own tables of hooks are there, empty and as the frame found them; guarded without looking further."""
-        own, source = self.instance_dict(), self.source
+        own, source, met = self.instance_dict(), self.source, m.builder.met
         if source is None or not self.attrs.keys().isdisjoint(_HOOKS):
             return False
-        return m.builder.are_empty([(own.get(name), Attr(source, name, True)) for name in _HOOKS])
+        for name in _HOOKS:
+            hooks = own.get(name)
+            if type(hooks) not in _TABLES or hooks or met(hooks) is not None:
+                return False
+        m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, _HOOKS)
+        return True
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"
