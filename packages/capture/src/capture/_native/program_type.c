@@ -24,7 +24,7 @@ static const struct {
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},
     [TYPE] = {"type", "so"}, [TYPE_WEAK] = {"type_weak", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"},
     [EQUALS] = {"equals", "so"}, [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
-    [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [EMPTY_AT] = {"empty_at", "so"}, [HAS_ATTR] = {"has_attr", "so"},
+    [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [NO_KEYS] = {"no_keys", "so"}, [EMPTY_AT] = {"empty_at", "so"}, [HAS_ATTR] = {"has_attr", "so"},
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
     [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
     [CALL_EQUALS] = {"call_equals", "o"}, [SHAPE] = {"shape", "o"},
@@ -195,6 +195,7 @@ object_suits(const Step *step)
         return Py_IS_TYPE(object, &TensorSpec_Type);
     case DICT_KEYS:
         return PyTuple_Check(object);
+    case NO_KEYS:
     case EMPTY_AT:
         return are_names(object);
     case STATE:
@@ -230,7 +231,7 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
         return -1;
     }
     step->object = Py_NewRef(object);
-    self->looks += 1 + (step->op == EMPTY_AT && PyTuple_Check(object) ? PyTuple_GET_SIZE(object) : 0);
+    self->looks += 1 + (are_names(object) ? PyTuple_GET_SIZE(object) : 0);
     const char *uses = operations[step->op].uses;
     int ok = step->text >= 0 && step->text < PyTuple_GET_SIZE(self->texts) && object_suits(step);
     if (strchr(uses, 's')) {

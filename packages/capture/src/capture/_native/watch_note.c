@@ -428,6 +428,11 @@ note_check(Watch *watch, const Step *step, PyObject *source)
         }
         note_dict(watch, source, PyUnicode_CheckExact(name) ? name : NULL, step->op == HAS_KEY ? name : NULL, 1);
         return;
+    case NO_KEYS:
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(name); i++) {
+            note_dict(watch, source, PyTuple_GET_ITEM(name, i), NULL, 1);
+        }
+        return;
     case EMPTY_AT:
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(name); i++) {
             PyObject *key = PyTuple_GET_ITEM(name, i), *held = PyDict_GetItemWithError(source, key);

@@ -36,6 +36,8 @@ class ClassLookups:
         self._entries: dict[tuple[int, str], tuple[type, Any, type, str | None]] = {}
         #: The same as `entry` gives it.
         self.found: dict[tuple[int, str], tuple[Any, type]] = {}
+        #: What follows of them, by class and question.
+        self._answers: dict[tuple[int, Callable[[Any, type], Any]], Any] = {}
         #: The same of what `super()` finds, by class, where it starts, and name.
         self._above: dict[tuple[int, int, str], tuple[Any, type]] = {}
         #: By class and name, of classes whose instances are read as `object` reads them: that nothing is there, or the function of a method.
@@ -66,6 +68,7 @@ class ClassLookups:
         self._fixed.clear()
         self._entries.clear()
         self.found.clear()
+        self._answers.clear()
         self._above.clear()
         self.plain.clear()
         self._changing.clear()
@@ -81,6 +84,13 @@ class ClassLookups:
             self._entries[key] = (cls, raw, owner, line)
             self.found[key] = found
         return found
+
+    def answer(self, m: Any, cls: type, question: Callable[[Any, type], Any]) -> Any:
+        """What follows from look-ups in a class: asked once."""
+        key = (address(cls), question)
+        if key not in self._answers:
+            self._answers[key] = question(m, cls)
+        return self._answers[key]
 
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
@@ -203,6 +213,7 @@ class ClassLookups:
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
         self.plain.clear()
+        self._answers.clear()
         self._above.clear()
         for key, found in list(self._entries.items()):
             if is_among(cls, found[0].__mro__):

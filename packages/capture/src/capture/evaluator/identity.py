@@ -64,8 +64,7 @@ class ObjectIdentity:
 
     def hangs_from_bound(self, source: Source) -> bool:
         """Whether a source is read from a module that may be any one of its equals."""
-        holds = self._guards.holds
-        return any([holds(each, GuardKind.BOUND) for each in source.path])
+        return any(self._guards.holds(each, GuardKind.BOUND) for each in source.path)
 
     def lives_on(self, source: Source) -> bool:
         """Whether a source hangs from an object of fixed identity, or from a bound module."""

@@ -435,6 +435,7 @@ _OF_EXPECTED: dict[GuardKind, str] = {
     GuardKind.TYPE: "type",
     GuardKind.HAS_KEY: "has_key",
     GuardKind.NO_KEY: "no_key",
+    GuardKind.NO_KEYS: "no_keys",
     GuardKind.EMPTY_AT: "empty_at",
     GuardKind.HAS_ATTR: "has_attr",
     GuardKind.NO_ATTR: "no_attr",

@@ -21,7 +21,8 @@ _ORDER = {
     for place, kind in enumerate(
         (
             GuardKind.TYPE, GuardKind.ID, GuardKind.BOUND, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
-            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.EMPTY_AT, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
+            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.NO_KEYS, GuardKind.EMPTY_AT, GuardKind.HAS_ATTR,
+            GuardKind.NO_ATTR,
             GuardKind.NO_CLASS_ENTRY, GuardKind.READABLE, GuardKind.EMPTY_CELL, GuardKind.CALLABLE,
             GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.ANSWER, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
         )

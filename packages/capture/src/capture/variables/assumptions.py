@@ -103,6 +103,9 @@ class Guards(Protocol):
     def note_code(self, function: Any) -> None:
         """What a function runs stays."""
 
+    def is_first(self, value: Any, fact: str) -> bool:
+        """Whether this is asked for the first time, of an object of fixed identity: then the fact is to be guarded."""
+
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
 
@@ -128,6 +131,9 @@ class Classes(Protocol):
 
     def entry_above(self, cls: type, start: type, name: str) -> tuple[Any, type]:
         """The raw attribute of the first class after ``start`` in the MRO that has it, and that class; ``MISSING`` if none does."""
+
+    def answer(self, m: Any, cls: type, question: Callable[[Any, type], Any]) -> Any:
+        """What follows from look-ups in a class: asked once."""
 
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
