@@ -47,9 +47,10 @@ class ProgramGlobals:
 
     def read(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
-        self._check(namespace)
+        if self._effects.changed:
+            self._check(namespace)
         key = (address(namespace), name)
-        written = self.written.get(key)
+        written = self.written.get(key) if self.written else None
         if written is not None:
             if written[1] is None:
                 self._errors.throw(NameError, f"name {name!r} is not defined")
@@ -72,8 +73,9 @@ class ProgramGlobals:
 
     def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
-        self._check(namespace)
-        self._check(builtins)
+        if self._effects.changed:
+            self._check(namespace)
+            self._check(builtins)
         written = self.written.get((address(builtins), name))
         if written is not None:
             raise Unsupported(f"the built-in {name!r}, which the program has replaced")
@@ -131,8 +133,6 @@ class ProgramGlobals:
 
     def _check(self, namespace: dict[str, Any]) -> None:
         """That it was not changed as the dictionary that it is, too: what was written there is not looked for here."""
-        if not self._effects.changed:
-            return
         found = self._inputs.get(address(namespace))
         if found is not None and address(found[1]) in self._effects.changed:
             raise Unsupported("a global, of a module whose dictionary was changed")

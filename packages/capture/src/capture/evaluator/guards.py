@@ -188,6 +188,8 @@ class GuardTable:
 
     def note_type(self, value: Any) -> None:
         """An object of fixed identity keeps its class."""
+        if (address(value), "__class__") in self._noted:
+            return
         cls = type(value)
         # The class of a Python module can be replaced, although its class itself cannot change.
         if (can_change(cls) or issubclass(cls, types.ModuleType)) and self.is_first(value, "__class__"):

@@ -34,11 +34,11 @@ class NumberRanges:
     def require(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
         """Raise ``Unsupported`` where the call would refuse a float of its arguments; a symbolic one is guarded to be in range."""
         if _FLOATS.isdisjoint(map(type, args)) and _FLOATS.isdisjoint(map(type, kwargs.values())):
+            return  # of most
+        if not any(map(_may_be_large, (*args, *kwargs.values()))):
             return  # of nearly all
         given: dict[Any, Any] = dict(enumerate(args)) | kwargs
         floats = {at: value for at, value in given.items() if _may_be_large(value)}
-        if not floats:
-            return
         tensors = [leaf for leaf in tree_leaves([args, kwargs, result]) if isinstance(leaf, torch.Tensor)]
         most = min((torch.finfo(t.dtype).max for t in tensors if t.is_floating_point()), default=math.inf)
         for at, value in floats.items():

@@ -130,7 +130,8 @@ def build_tree(guards: Iterable[Guard]) -> GuardTree:
             several.append(node)
         node.guards.append(guard)
     for node in several:
-        node.guards = _merged(node.guards)
+        if len({guard.kind for guard in node.guards}) < len(node.guards):
+            node.guards = _merged(node.guards)
         node.guards.sort(key=_place)
     for guard in _merged(others):
         (tree.relations if guard.kind in RELATIONS else tree.state).append(guard)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
+from typing import Any
 
 from capture.labels import Told
 from capture.records import record
@@ -33,15 +34,9 @@ def remembered(source: Source, known: dict[Source, Source]) -> Source:
     """
     found = known.get(source) or _along(source, known)
     # Equal sources read the same place, and may have been given different names: by the labels of what they begin with.
-    return found if _label(found) == _label(source) else _along(source, {})
-
-
-def _label(source: Source) -> str:
-    """What it calls the constant that it begins with; empty where it begins with none."""
-    root = source.root
-    if type(root) is Const:
-        return root.label or root.name
-    return root.label if type(root) is Remembered else ""
+    root: Any = source.root
+    alike = type(root) is not Const or (root.label or root.name) == found.root.label
+    return found if alike else _along(source, {})
 
 
 def _along(source: Source, known: dict[Source, Source]) -> Source:
@@ -68,4 +63,5 @@ def _remembered(source: Source, known: dict[Source, Source]) -> Source:
     base = known[source.base]
     if base is source.base:
         return made
-    return replace(made, base=base)
+    kind: Any = type(made)  # `replace` asks each field what it is
+    return kind(base, *[getattr(made, name) for name in kind.__match_args__[1:]])  # type: ignore[no-any-return]

@@ -192,7 +192,8 @@ def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
     if name in frame.globals or (address(frame.globals), name) in m.globals.written:
         found = m.globals.read(frame.globals, name)
-        m.effects.later.named(m, frame.globals, name, found)
+        if m.effects.later.concerned:
+            m.effects.later.named(m, frame.globals, name, found)
         return found
     return m.globals.builtin(frame.globals, frame.builtins, name)
 
