@@ -45,12 +45,18 @@ class ProgramGlobals:
         #: By dictionary and name; None for a deleted one.
         self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
 
+    def known(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable | None:
+        """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it)."""
+        place = address(namespace)
+        if self.written or place in self._inputs or address(builtins) in self._inputs:
+            return None
+        return self._found.get((place, name))
+
     def read(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
-        if self._effects.changed:
-            self._check(namespace)
+        self._check(namespace)
         key = (address(namespace), name)
-        written = self.written.get(key) if self.written else None
+        written = self.written.get(key)
         if written is not None:
             if written[1] is None:
                 self._errors.throw(NameError, f"name {name!r} is not defined")
@@ -73,9 +79,8 @@ class ProgramGlobals:
 
     def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
-        if self._effects.changed:
-            self._check(namespace)
-            self._check(builtins)
+        self._check(namespace)
+        self._check(builtins)
         written = self.written.get((address(builtins), name))
         if written is not None:
             raise Unsupported(f"the built-in {name!r}, which the program has replaced")
