@@ -71,12 +71,14 @@ class GuardProgram:
     def __init__(
         self,
         instructions: Sequence[tuple[str, int, int, int, Any, int]],
-        texts: Sequence[str],
+        texts: Sequence[object],
         registers: int,
         watched: GuardProgram | None = None,
         pins: int = 0,
     ) -> None: ...
-    texts: tuple[str, ...]
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The guards in words, made when asked for: `str` of what was given as texts."""
     @property
     def points(self) -> int | None:
         """How many points the watched program looks at; -1: it is verified in full each time, None: it did not run yet."""

@@ -114,11 +114,12 @@ class GraphBuilder:
         name = _NO_LETTER.sub("_", source.name).strip("_") or "x"
         if name[0].isdigit() or name == "self":
             name = "x" + name
+        plain = name if name.islower() else None  # the graph writes others its own way
         if self.first_call is None:
-            node = self.graph.placeholder(name)
+            node = self.graph.create_node("placeholder", name, name=plain)
         else:
             with self.graph.inserting_before(self.first_call):
-                node = self.graph.placeholder(name)
+                node = self.graph.create_node("placeholder", name, name=plain)
         # The graph's own name for it is legal and its alone; the target becomes an argument's name.
         if node.target != node.name:
             node.target = node.name
@@ -146,7 +147,10 @@ class GraphBuilder:
 
         What `Tensor.data` gives counts its own writes; those of running statistics nobody counts.
         """
-        versions = [_version(fake) for fake in self.inputs]
+        versions = [
+            0 if not isinstance(fake, torch.Tensor) else None if fake.is_inference() else fake._version
+            for fake in self.inputs
+        ]
         if None in versions:
             may = any(_writes(node) for node in self.graph.nodes)
             return [may and isinstance(fake, torch.Tensor) for fake in self.inputs]

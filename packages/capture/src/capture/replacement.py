@@ -6,7 +6,7 @@ In: an attempt that has ended, and a backend for its graph. Out: a ``Capture``.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from types import CodeType
 from typing import Any
@@ -67,10 +67,14 @@ class Capture:
     #: What was computed for it, of which guards may tell, and nothing else holds.
     own: list[Any] = field(default_factory=list)
 
-    def let_go(self, *, keyed: bool) -> None:
-        """Keep but words of the program's objects that are guarded: the guards' program holds what it needs. See ``LettingGo``."""
+    def let_go(self, readings: Iterable[Guard], *, keyed: bool) -> None:
+        """Keep but words of the program's objects that are guarded: the guards' program holds what it needs. See ``LettingGo``.
+
+        ``readings`` are what it tells besides.
+        """
         letting_go = LettingGo(keyed=keyed)
         letting_go.guards(self.guards)
+        letting_go.guards(readings)
         self.lasting = ()
         for sources in () if self.graph is None else (self.graph.sources, self.graph.frozen):
             sources[:] = map(letting_go.source, sources)

@@ -279,10 +279,10 @@ class Session:
             hide_from_torch_compile(captured.code)
         with phase("guards"):
             tree = build_tree(captured.guards)
-            program = guard_program(tree, code, captured.lasting)
+            program = guard_program(tree, code, captured.lasting, told_later=True)
             for bound in captured.bound:
                 bound.bind(program)
-            captured.let_go(keyed=tree.keyed)
+            captured.let_go(tree.readings, keyed=tree.keyed)
         if captured.owners and captured.graph is not None:
             drop = functools.partial(_drop, weakref.ref(code), weakref.ref(captured))
             release_with(captured.owners, captured.graph, drop)

@@ -97,6 +97,30 @@ key_is_there(PyObject *value, const Step *step)
     return found < 0 ? -1 : found == (step->op == HAS_KEY);
 }
 
+/* Whether a dictionary holds none of these names. */
+static int
+holds_none(PyObject *value, PyObject *names)
+{
+    int found = PyDict_Check(value) ? 0 : 1;
+    for (Py_ssize_t i = 0; found == 0 && i < PyTuple_GET_SIZE(names); i++) {
+        found = PyDict_Contains(value, PyTuple_GET_ITEM(names, i));
+    }
+    return found < 0 ? -1 : !found;
+}
+
+/* Whether a dictionary holds an empty one under each of these names. */
+static int
+holds_empty(PyObject *value, PyObject *names)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *held = PyDict_Check(value) ? PyDict_GetItemWithError(value, PyTuple_GET_ITEM(names, i)) : NULL;
+        if (held == NULL || !PyDict_Check(held) || PyDict_GET_SIZE(held)) {
+            return PyErr_Occurred() ? -1 : 0;
+        }
+    }
+    return 1;
+}
+
 static int
 has_attribute(PyObject *value, PyObject *name)
 {
@@ -298,6 +322,10 @@ check_value(const Step *step, PyObject *const *regs)
     case HAS_KEY:
     case NO_KEY:
         return key_is_there(value, step);
+    case NO_KEYS:
+        return holds_none(value, step->object);
+    case EMPTY_AT:
+        return holds_empty(value, step->object);
     case HAS_ATTR:
     case NO_ATTR:
         result = has_attribute(value, step->object);

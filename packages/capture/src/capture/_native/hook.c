@@ -193,7 +193,7 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
         return FOUND;
     }
     if (failing >= 0) {
-        PyObject *told = Py_BuildValue("(OO)", (PyObject *)code, program_text(entry->guards, failing));
+        PyObject *told = Py_BuildValue("(ON)", (PyObject *)code, program_text(entry->guards, failing));
         Py_XDECREF(consult(session, "on_misfit", told));
     }
     Py_DECREF(entry);

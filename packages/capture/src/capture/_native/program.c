@@ -152,7 +152,7 @@ verify(GuardProgram *self, const GuardFrame *frame, int doubtful, Watch **made)
         registers_end(&registers);
         return first != GUARDS_HOLD ? first : GUARDS_ERROR;
     }
-    Watch *watch = watch_new(self->count, self->registers, self->pins);
+    Watch *watch = watch_new(self->looks, self->registers, self->pins);
     Py_ssize_t result = watch ? run_steps(self, frame, &registers, watch, 0, &none) : GUARDS_ERROR;
     while (registers.used < self->pins) {
         register_set(&registers, registers.used, NULL);
@@ -289,7 +289,7 @@ read_pins(GuardProgram *self, const GuardFrame *frame, PyObject **out, Py_ssize_
         PyObject *value = step_read(step, registers.regs, frame);
         if (value == NULL) {
             if (!PyErr_Occurred()) {
-                PyErr_Format(PyExc_RuntimeError, "gone while it was about to be used: %U",
+                PyErr_Format(PyExc_RuntimeError, "gone while it was about to be used: %S",
                              PyTuple_GET_ITEM(self->texts, step->text));
             }
             registers_end(&registers);

@@ -42,7 +42,7 @@ int program_pins(PyObject *program, PyObject *const *roots, PyObject **out, Py_s
 Py_ssize_t program_pin_count(PyObject *program);
 /* How many roots it reads from. */
 Py_ssize_t program_root_count(PyObject *program);
-/* The text at an index, borrowed. */
+/* The text at an index, made now; NULL with an exception. */
 PyObject *program_text(PyObject *program, Py_ssize_t index);
 
 #endif

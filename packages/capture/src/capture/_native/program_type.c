@@ -4,7 +4,6 @@
 #include "program.h"
 #include "steps.h"
 #include "watch.h"
-#include <structmember.h>
 #include <string.h>
 
 /* What an operation uses: d destination, s source, t the destination as a second source, o an object. */
@@ -25,7 +24,7 @@ static const struct {
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},
     [TYPE] = {"type", "so"}, [TYPE_WEAK] = {"type_weak", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"},
     [EQUALS] = {"equals", "so"}, [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
-    [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
+    [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [NO_KEYS] = {"no_keys", "so"}, [EMPTY_AT] = {"empty_at", "so"}, [HAS_ATTR] = {"has_attr", "so"},
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
     [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
     [CALL_EQUALS] = {"call_equals", "o"}, [SHAPE] = {"shape", "o"},
@@ -50,7 +49,7 @@ program_suits(PyObject *op, PyCodeObject *code)
 PyObject *
 program_text(PyObject *op, Py_ssize_t index)
 {
-    return PyTuple_GET_ITEM(((GuardProgram *)op)->texts, index);
+    return PyObject_Str(PyTuple_GET_ITEM(((GuardProgram *)op)->texts, index));
 }
 
 /* ---- building ---- */
@@ -159,6 +158,16 @@ build_extra(GuardProgram *self, Step *step)
 }
 
 static int
+are_names(PyObject *object)
+{
+    int ok = PyTuple_Check(object);
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(object); i++) {
+        ok = PyUnicode_CheckExact(PyTuple_GET_ITEM(object, i));
+    }
+    return ok;
+}
+
+static int
 object_suits(const Step *step)
 {
     PyObject *object = step->object;
@@ -186,6 +195,9 @@ object_suits(const Step *step)
         return Py_IS_TYPE(object, &TensorSpec_Type);
     case DICT_KEYS:
         return PyTuple_Check(object);
+    case NO_KEYS:
+    case EMPTY_AT:
+        return are_names(object);
     case STATE:
         return PyBytes_Check(object);
     case CALL_EQUALS:
@@ -219,6 +231,7 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
         return -1;
     }
     step->object = Py_NewRef(object);
+    self->looks += 1 + (are_names(object) ? PyTuple_GET_SIZE(object) : 0);
     const char *uses = operations[step->op].uses;
     int ok = step->text >= 0 && step->text < PyTuple_GET_SIZE(self->texts) && object_suits(step);
     if (strchr(uses, 's')) {
@@ -440,7 +453,7 @@ program_explain(PyObject *op, PyObject *args, PyObject *kwargs)
     if (run_from_python(op, args, kwargs, &result) < 0) {
         return NULL;
     }
-    return Py_NewRef(result == GUARDS_HOLD ? Py_None : program_text(op, result));
+    return result == GUARDS_HOLD ? Py_NewRef(Py_None) : program_text(op, result);
 }
 
 static PyMethodDef program_methods[] = {
@@ -475,7 +488,7 @@ static PyObject *
 program_unwatched(PyObject *op, void *Py_UNUSED(closure))
 {
     const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
-    return Py_NewRef(watched && watched->unwatched >= 0 ? program_text(op, watched->unwatched) : Py_None);
+    return watched && watched->unwatched >= 0 ? program_text(op, watched->unwatched) : Py_NewRef(Py_None);
 }
 
 static PyObject *
@@ -485,18 +498,30 @@ program_verified(PyObject *op, void *Py_UNUSED(closure))
     return PyLong_FromUnsignedLongLong(watched ? watched->verified : 0);
 }
 
+static PyObject *
+program_texts(PyObject *op, void *Py_UNUSED(closure))
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(((GuardProgram *)op)->texts);
+    PyObject *told = PyTuple_New(count);
+    for (Py_ssize_t i = 0; told && i < count; i++) {
+        PyObject *text = program_text(op, i);
+        if (text == NULL) {
+            Py_CLEAR(told);
+            break;
+        }
+        PyTuple_SET_ITEM(told, i, text);
+    }
+    return told;
+}
+
 static PyGetSetDef program_getset[] = {
+    {"texts", program_texts, NULL, "The guards in words.", NULL},
     {"unwatched", program_unwatched, NULL, "The guard because of which what lives on is always verified in full, or None.",
      NULL},
     {"verified", program_verified, NULL, "How often what lives on was verified in full.", NULL},
     {"bindings", program_bindings, NULL, "For how many roots, or combinations of roots, what lives on was verified.", NULL},
     {"points", program_points, NULL, "How many points are watched for the roots bound last; -1: they are verified in full each time; None: not yet run.",
      NULL},
-    {NULL},
-};
-
-static PyMemberDef program_members[] = {
-    {"texts", T_OBJECT, offsetof(GuardProgram, texts), READONLY, "The guards in words."},
     {NULL},
 };
 
@@ -510,6 +535,5 @@ PyTypeObject GuardProgram_Type = {
     .tp_traverse = program_traverse,
     .tp_clear = program_clear,
     .tp_methods = program_methods,
-    .tp_members = program_members,
     .tp_getset = program_getset,
 };

@@ -13,7 +13,7 @@ enum {
     FUNC_GLOBAL, TYPE_ENTRY, REFERENT, CLASS_DICT, APPLY, MADE, GLOBALS, BUILTINS, FREE_CELL, ROOT, DEREF, PINNED,
     LAST_READ = PINNED,
     /* checks of src */
-    TYPE, TYPE_WEAK, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY,
+    TYPE, TYPE_WEAK, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, NO_KEYS, EMPTY_AT, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY,
     EMPTY_CELL, PREDICATE,
     /* checks of several registers, or of none */
     SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE, APART, BOUND, WATCHED,
@@ -49,8 +49,9 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *texts; /* tuple of str */
+    PyObject *texts; /* tuple of what tells of itself by `str` */
     Py_ssize_t count, registers, locals, frees;
+    Py_ssize_t looks; /* no more places than these are looked at as the steps are run */
     Py_ssize_t pins; /* the first registers, which another program reads after this one ran */
     Step *steps;
     PyObject *watched;   /* GuardProgram or NULL: about what lives on; its texts are these */

@@ -176,7 +176,7 @@ watch_points(const Watch *watch)
 Py_ssize_t watches;
 
 Watch *
-watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
+watch_new(Py_ssize_t looks, Py_ssize_t registers, Py_ssize_t pins)
 {
     Watch *watch = PyMem_Calloc(1, sizeof(Watch));
     if (watch == NULL) {
@@ -186,7 +186,7 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
     watches++;
     watch->owners = 1;
     watch->reason = -1;
-    watch->capacity = 6 * steps + 6; /* no step has more points */
+    watch->capacity = 6 * looks + 6; /* no place has more points */
     watch->pins = pins;
     watch->table = 64;
     while (watch->table < 2 * (size_t)watch->capacity) {

@@ -7,7 +7,7 @@
 typedef struct Watch Watch;
 
 /* Taking down what a run looks at. `watch_note` follows each step that held; `value` is what a read gave, else NULL. */
-Watch *watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins);
+Watch *watch_new(Py_ssize_t looks, Py_ssize_t registers, Py_ssize_t pins);
 void watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value);
 /* Ends the taking down; `pins` are the first registers. From then on nothing is kept alive that could be watched. */
 int watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame);

@@ -428,6 +428,24 @@ note_check(Watch *watch, const Step *step, PyObject *source)
         }
         note_dict(watch, source, PyUnicode_CheckExact(name) ? name : NULL, step->op == HAS_KEY ? name : NULL, 1);
         return;
+    case NO_KEYS:
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(name); i++) {
+            note_dict(watch, source, PyTuple_GET_ITEM(name, i), NULL, 1);
+        }
+        return;
+    case EMPTY_AT:
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(name); i++) {
+            PyObject *key = PyTuple_GET_ITEM(name, i), *held = PyDict_GetItemWithError(source, key);
+            if (held == NULL) { /* it was there a moment ago */
+                PyErr_Clear();
+                watch->unwatchable = 1;
+                return;
+            }
+            keep(watch, held);
+            note_dict(watch, source, key, held, 0);
+            note_dict(watch, held, NULL, NULL, 1);
+        }
+        return;
     case NO_TYPE_ENTRY:
         note_class(watch, source, name, NULL);
         return;

@@ -6,6 +6,7 @@ import re
 import sys
 import types
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from capture._native import address
@@ -218,16 +219,21 @@ class VariableBuilder:
             self._guards.reach_content(entry)
         return entry
 
-    def is_empty(self, value: Any, source: Source) -> bool:
-        """Guard that a dictionary is empty, if it is, without looking at it further."""
-        if value is None or len(value) or address(value) in self._inputs:
-            return False
-        self._guards.add(source, GuardKind.LEN, 0)
+    def are_empty(self, tables: Iterable[tuple[Any, Source]]) -> bool:
+        """Guard of dictionaries, up to the first that is not, that they are empty, without looking at them further."""
+        inputs, add = self._inputs, self._guards.add
+        for value, source in tables:
+            if value is None or len(value) or address(value) in inputs:
+                return False
+            add(source, GuardKind.LEN, 0)
         return True
 
     def class_attribute(self, value: Any) -> Variable:
         """A function or other object stored in a class."""
-        return self.wrap(value, None) if isinstance(value, types.FunctionType) else self.known(value)
+        if not isinstance(value, types.FunctionType):
+            return self.known(value)
+        found = None if self._places else self._inputs.get(address(value))
+        return found[1] if found is not None and found[1].source is None else self.wrap(value, None)
 
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""

@@ -23,7 +23,7 @@ from capture.variables.handlers import Wrapper, handler_of
 from capture.variables.lookups import shown_type
 from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
-from symshapes import is_generated, override_questions
+from symshapes import override_questions
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
@@ -35,6 +35,8 @@ _AFTER_DELEGATION = (2, 3)
 #: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. A
 #: frame that is resumable keeps what was on its stack as the step began.
 _OF_NOTHING_ELSE = 4
+#: Objects that a call goes through, each the next one's `__call__`: no program has so many.
+_MOST_PASSED = 1000
 
 
 class _BoundOnce(dict[str, Variable]):
@@ -77,16 +79,15 @@ class FunctionCalls:
         function = function.realize(m)
         caller.passed, caller.passed_in = (), caller.op
         caller.hands_over = isinstance(function, handing)
-        for _ in range(sys.getrecursionlimit()):
-            behind = function.calls_through(m, args, kwargs)
-            if behind is None:
-                break
+        passed = 0
+        while (behind := function.calls_through(m, args, kwargs)) is not None:
             caller.passed += function.passed
             function, args, kwargs = behind
             function = function.realize(m)
             caller.hands_over = caller.hands_over and isinstance(function, handing)
-        else:
-            raise Unsupported("calls nested too deep to inline")  # an object that is its own __call__
+            passed += 1
+            if passed > _MOST_PASSED:
+                raise Unsupported("calls nested too deep to inline")  # an object that is its own __call__
         if isinstance(function, Class):
             return function.call_from(m, caller, args, kwargs)
         if not isinstance(function, Function):
@@ -102,10 +103,10 @@ class FunctionCalls:
     def call_function(self, function: Function, args: Args, kwargs: Kwargs, caller: Frame | None = None) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
         m = self._m
+        if function.is_plain and not m.modes.count:  # of which that is noted already
+            return self.inline(function, args, kwargs, caller)
         real = function.real
         m.guards.note_code(function)
-        if function.is_plain and not m.modes.count:
-            return self.inline(function, args, kwargs, caller)
         if real is not None and m.modes.count and override_questions(real):
             return self.inline(function, args, kwargs, caller)  # it asks the mode
         if real is not None:
@@ -139,8 +140,6 @@ class FunctionCalls:
         """Evaluate the function's body in a frame of its own, into the same graph; see ``call_from`` for ``caller``."""
         m = self._m
         code = function.code
-        if is_generated(code):
-            raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
         program = program_of(code)
         if program.why_apart is not None:
             raise Unsupported(program.why_apart)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import enum
 import weakref
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -36,8 +36,12 @@ class ClassLookups:
         self._entries: dict[tuple[int, str], tuple[type, Any, type, str | None]] = {}
         #: The same as `entry` gives it.
         self.found: dict[tuple[int, str], tuple[Any, type]] = {}
-        #: Classes and names: what instances hold under them is read as `object` reads it, and no class along the MRO has anything there.
-        self.unheld: set[tuple[int, str]] = set()
+        #: What follows of them, by class and question.
+        self._answers: dict[tuple[int, Callable[[Any, type], Any]], Any] = {}
+        #: The same of what `super()` finds, by class, where it starts, and name.
+        self._above: dict[tuple[int, int, str], tuple[Any, type]] = {}
+        #: By class and name, of classes whose instances are read as `object` reads them: that nothing is there, or the function of a method.
+        self.plain: dict[tuple[int, str], Any] = {}
         self._changing: dict[int, tuple[type, bool]] = {}
         self._ordered: dict[int, tuple[type, str]] = {}
         self._unregistered: _Unregistered | None = None
@@ -64,7 +68,9 @@ class ClassLookups:
         self._fixed.clear()
         self._entries.clear()
         self.found.clear()
-        self.unheld.clear()
+        self._answers.clear()
+        self._above.clear()
+        self.plain.clear()
         self._changing.clear()
         self._ordered.clear()
 
@@ -79,6 +85,13 @@ class ClassLookups:
             self.found[key] = found
         return found
 
+    def answer(self, m: Any, cls: type, question: Callable[[Any, type], Any]) -> Any:
+        """What follows from look-ups in a class: asked once."""
+        key = (address(cls), question)
+        if key not in self._answers:
+            self._answers[key] = question(m, cls)
+        return self._answers[key]
+
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
         found = self._changing.get(address(cls))
@@ -89,17 +102,27 @@ class ClassLookups:
     def _can_change(self, cls: type) -> bool:
         return can_change(cls) and not self.is_made(cls)
 
-    def own_entry(self, owner: type, name: str) -> Any:
-        """What the class itself holds under a name, whatever the others of an MRO do."""
-        raw = owner.__dict__[name]
-        if self._can_change(owner):
-            self._guards.add(_own(owner, name), *_what_counts(raw))
-        return raw
+    def entry_above(self, cls: type, start: type, name: str) -> tuple[Any, type]:
+        """The raw attribute of the first class after ``start`` in the MRO that has it, and that class; ``MISSING`` if none does."""
+        key = (address(cls), address(start), name)
+        found = self._above.get(key)
+        if found is None:
+            mro = cls.__mro__
+            above = mro[next(i for i, each in enumerate(mro) if each is start) + 1 :]
+            found = self._above[key] = self._first_own_entry(above, name) or (MISSING, cls)
+        return found
 
-    def note_no_own_entry(self, owner: type, name: str) -> None:
-        """The class itself holds nothing under a name."""
-        if self._can_change(owner):
-            self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
+    def _first_own_entry(self, classes: Iterable[type], name: str) -> tuple[Any, type] | None:
+        for owner in classes:
+            changes = self._can_change(owner)
+            if name in owner.__dict__:
+                raw = owner.__dict__[name]
+                if changes:
+                    self._guards.add(_own(owner, name), *_what_counts(raw))
+                return raw, owner
+            if changes:
+                self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
+        return None
 
     # Classes that the frame made
 
@@ -189,7 +212,9 @@ class ClassLookups:
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
-        self.unheld.clear()
+        self.plain.clear()
+        self._answers.clear()
+        self._above.clear()
         for key, found in list(self._entries.items()):
             if is_among(cls, found[0].__mro__):
                 self._past.append((key[1], self._entries.pop(key)))

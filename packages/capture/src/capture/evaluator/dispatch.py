@@ -259,7 +259,8 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     if shown != (left, right) and symbol not in ("==", "!="):
         raise Unsupported(f"{shown[0]!r} {symbol} {shown[1]!r}")  # an error that names what stands for these
     try:
-        a, b = (v.bare(m) if isinstance(v, EnumMember) else v.as_python(m) for v in (left, right))
+        a = left.bare(m) if isinstance(left, EnumMember) else left.as_python(m)
+        b = right.bare(m) if isinstance(right, EnumMember) else right.as_python(m)
     except NotConstant:
         if symbol in ("==", "!="):
             return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
@@ -441,7 +442,8 @@ def _is_same_number(m: Interpreter, a: Variable, b: Variable) -> bool:
 def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     """``left is right``."""
     a, b = left.realize(m), right.realize(m)
-    a, b = (v.inner.realize(m) if isinstance(v, UserIterator) else v for v in (a, b))
+    a = a.inner.realize(m) if isinstance(a, UserIterator) else a
+    b = b.inner.realize(m) if isinstance(b, UserIterator) else b
     if a is b:
         if isinstance(a, BoundBuiltin | Method) and a.step < 0:
             raise Unsupported("identity of a bound method")

@@ -30,7 +30,10 @@ class ProgramErrors:
     @property
     def handled(self) -> Variable | None:
         """The exception that is being handled; None where only the frame's callers may handle one."""
-        return next((value for value in reversed(self.slots) if value is not None), None)
+        for value in reversed(self.slots):
+            if value is not None:
+                return value
+        return None
 
     def current(self, m: Interpreter) -> Variable | None:
         """The exception that is being handled, by whomever; guards that nothing is outside the frame either."""

@@ -79,6 +79,8 @@ class Frame:
         #: What its names are, where it is a class statement's; None: globals.
         self.names: dict[str, Variable] | None = None
         self.stack: list[Variable] = []
+        #: Put a value on top; and take the top away without looking at an input.
+        self.push, self.pop_raw = self.stack.append, self.stack.pop
         self.ip = 0
         self.kw_names: tuple[str, ...] = ()
         self.result: Variable = NULL
@@ -98,14 +100,6 @@ class Frame:
         return name in self.program.cells
 
     # The value stack
-
-    def push(self, value: Variable) -> None:
-        """Put a value on top."""
-        self.stack.append(value)
-
-    def pop_raw(self) -> Variable:
-        """Pop without looking at an input."""
-        return self.stack.pop()
 
     def pop(self, m: Interpreter) -> Variable:
         """Take the top away, looked at."""
@@ -218,13 +212,13 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             reason = undecided(problem.expr)
             if effects.activity != activity:
                 raise Unsupported(reason) from problem
-            frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
+            frame.stack[:], frame.ip, frame.kw_names = stack, op.index, ()
             raise state.suspended_here(reason) from problem
         except Unsupported as problem:
             if effects.activity != activity or problem.step:
                 raise
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
-            frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
+            frame.stack[:], frame.ip, frame.kw_names = stack, op.index, ()
             raise state.suspended_here(problem.reason) from problem
         if signal is not None:
             return signal

@@ -45,6 +45,13 @@ class ProgramGlobals:
         #: By dictionary and name; None for a deleted one.
         self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
 
+    def known(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable | None:
+        """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it)."""
+        place = address(namespace)
+        if self.written or place in self._inputs or address(builtins) in self._inputs:
+            return None
+        return self._found.get((place, name))
+
     def read(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
         self._check(namespace)

@@ -26,6 +26,8 @@ _SEVERAL = frozenset(
     {
         GuardKind.HAS_KEY,
         GuardKind.NO_KEY,
+        GuardKind.NO_KEYS,
+        GuardKind.EMPTY_AT,
         GuardKind.HAS_ATTR,
         GuardKind.NO_ATTR,
         GuardKind.SAME_OBJECT,
@@ -61,7 +63,7 @@ class GuardTable:
 
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
-        if source is not None and self._exempt and self.is_exempt(source):
+        if source is not None and self._exempt and type(source.root) is Const and self.is_exempt(source):
             return
         key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
         if key not in self._table:
@@ -87,6 +89,10 @@ class GuardTable:
     def holds(self, source: Source | None, kind: GuardKind) -> bool:
         """Whether there is a guard of this kind, of which a source has one at most."""
         return (source, kind) in self._table
+
+    def makes_last(self, source: Source) -> bool:
+        """Whether a guard says that what a source reads lives on: see ``LASTING``."""
+        return (source, GuardKind.ID) in self._table or (source, GuardKind.BOUND) in self._table
 
     def is_fixed(self, source: Source | None) -> bool:
         """Whether a source always reads one object. A function keeps its cells."""
@@ -172,15 +178,22 @@ class GuardTable:
         if len(sources) > 1:
             self.add(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
 
+    def is_first(self, value: Any, fact: str) -> bool:
+        """Whether this is asked for the first time, of an object of fixed identity: then the fact is to be guarded."""
+        key = (address(value), fact)
+        if key in self._noted:
+            return False
+        self._noted.add(key)
+        return True
+
     def note_type(self, value: Any) -> None:
         """An object of fixed identity keeps its class."""
+        if (address(value), "__class__") in self._noted:
+            return
         cls = type(value)
         # The class of a Python module can be replaced, although its class itself cannot change.
-        if can_change(cls) or issubclass(cls, types.ModuleType):
-            key = (address(value), "__class__")
-            if key not in self._noted:
-                self._noted.add(key)
-                self.add(const_of(value), GuardKind.TYPE, cls)
+        if (can_change(cls) or issubclass(cls, types.ModuleType)) and self.is_first(value, "__class__"):
+            self.add(const_of(value), GuardKind.TYPE, cls)
 
     def is_object(self, source: Source, value: Any) -> None:
         """An input is this very object."""
@@ -198,16 +211,14 @@ class GuardTable:
     def note_code(self, function: Function) -> None:
         """What a function runs stays."""
         base = function.base
-        if base is not None and (address(function), "__code__") not in self._noted:
-            self._noted.add((address(function), "__code__"))
+        if base is not None and self.is_first(function, "__code__"):
             self.add(Attr(base, "__code__"), GuardKind.ID, function.code)
 
     def note_defaults(self, function: Function) -> None:
         """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""
         base, real = function.base, function.real
-        if base is None or real is None or (address(function), "__defaults__") in self._noted:
+        if base is None or real is None or not self.is_first(function, "__defaults__"):
             return
-        self._noted.add((address(function), "__defaults__"))
         self._note_size(Attr(base, "__defaults__"), real.__defaults__)
         if real.__code__.co_kwonlyargcount:
             source = Attr(base, "__kwdefaults__")
@@ -227,8 +238,7 @@ class GuardTable:
         real: Any = function.real
         self.note_identity(function, real)
         base = function.base or const_of(real)
-        while isinstance(real, types.FunctionType) and (address(real), "signature") not in self._noted:
-            self._noted.add((address(real), "signature"))
+        while isinstance(real, types.FunctionType) and self.is_first(real, "signature"):
             self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__)
             for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
                 self.add(Attr(base, name), GuardKind.ID, getattr(real, name))
@@ -250,7 +260,5 @@ class GuardTable:
 
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
-        key = (address(real), "__code__")
-        if key not in self._noted:
-            self._noted.add(key)
+        if self.is_first(real, "__code__"):
             self.add(Attr(const_of(real), "__code__"), GuardKind.ID, real.__code__)

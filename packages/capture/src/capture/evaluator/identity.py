@@ -5,7 +5,6 @@ In: the inputs that were looked at, and what the frame changed. Out: guards that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ import torch
 from capture._native import address
 from capture.errors import Unsupported
 from capture.graph import GraphBuilder
-from capture.guards import LASTING, GuardKind, begins_lasting
+from capture.guards import GuardKind, begins_lasting
 from capture.sources import Applied, Const, Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
@@ -73,13 +72,13 @@ class ObjectIdentity:
 
     def _lives_on(self, source: Source, known: dict[Source, bool]) -> bool:
         """The same where what is found is kept: of many sources that are read from one."""
-        holds, way, found = self._guards.holds, [], False
+        makes_last, way, found = self._guards.makes_last, [], False
         for each in source.path:
             if each in known:
                 found = known[each]
                 break
             way.append(each)
-            if begins_lasting(each) or any(holds(each, kind) for kind in LASTING):
+            if begins_lasting(each) or makes_last(each):
                 found = True
                 break
         known.update(dict.fromkeys(way, found))
@@ -123,27 +122,29 @@ class ObjectIdentity:
             self.distinct(*tensors)
         if self._effects.has_changed_inputs():
             forms: dict[type, tuple[bool, bool]] = {}
-            stores = [store for value, v in self._inputs.values() for store in self._stores(value, v, forms)]
+            stores: list[Store] = []
+            for value, v in self._inputs.values():
+                if v.source is not None and not self._guards.is_exempt(v.source):
+                    self._add_stores(stores, value, v, v.source, forms)
             for kind in dict.fromkeys(store.kind for store in stores if self._is_changed(store)):
                 self._guard_stores_apart([store for store in stores if store.kind == kind])
 
     def _is_changed(self, store: Store) -> bool:
         return address(store.owner) in self._effects.changed
 
-    def _stores(self, value: Any, variable: Variable, forms: dict[type, tuple[bool, bool]]) -> Iterator[Store]:
-        """Where an input keeps what a frame may change: its dictionary, its slots, its items.
+    def _add_stores(
+        self, into: list[Store], value: Any, variable: Variable, source: Source, forms: dict[type, tuple[bool, bool]]
+    ) -> None:
+        """Add where an input keeps what a frame may change: its dictionary, its slots, its items.
 
         ``forms`` has of classes met whether their objects have a dictionary, and slots.
         """
-        source = variable.source
-        if source is None or self._guards.is_exempt(source):
-            return
         if isinstance(variable, InputView):
-            yield Store(variable, Applied(source, shown_by, 0), shown_by(value), dict)
+            into.append(Store(variable, Applied(source, shown_by, 0), shown_by(value), dict))
             return
         if not isinstance(variable, Object):
             kind = dict if isinstance(variable, Dict) else (type(variable), variable.python_type())
-            yield Store(variable, source, value, kind)
+            into.append(Store(variable, source, value, kind))
             return
         form = forms.get(variable.cls)
         if form is None:
@@ -151,12 +152,12 @@ class ObjectIdentity:
             forms[variable.cls] = form
         has_dict, has_slots = form
         if has_dict:
-            yield Store(variable, variable.dict_source(source), variable.instance_dict(), dict)
+            into.append(Store(variable, variable.dict_source(source), variable.instance_dict(), dict))
         if variable.payload is not None:
             kind = dict if isinstance(variable.payload, Dict) else (type(variable.payload), variable.cls)
-            yield Store(variable.payload, source, value, kind)
+            into.append(Store(variable.payload, source, value, kind))
         if has_slots:
-            yield Store(variable, source, value, variable.cls)
+            into.append(Store(variable, source, value, variable.cls))
 
     def _guard_stores_apart(self, stores: list[Store]) -> None:
         """Those of one kind, some of which were changed. A change is not followed into another view of the same."""

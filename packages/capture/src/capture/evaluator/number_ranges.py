@@ -22,6 +22,7 @@ from .trials import range_refusal
 _TOO_MUCH = 1e300
 _LARGEST = sys.float_info.max
 _LARGE = torch.finfo(torch.float16).max
+_FLOATS = frozenset({float, torch.SymFloat})
 
 
 class NumberRanges:
@@ -32,8 +33,10 @@ class NumberRanges:
 
     def require(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
         """Raise ``Unsupported`` where the call would refuse a float of its arguments; a symbolic one is guarded to be in range."""
-        if not any(map(_may_be_large, args)) and not any(map(_may_be_large, kwargs.values())):
-            return
+        if _FLOATS.isdisjoint(map(type, args)) and _FLOATS.isdisjoint(map(type, kwargs.values())):
+            return  # of most
+        if not any(map(_may_be_large, (*args, *kwargs.values()))):
+            return  # of nearly all
         given: dict[Any, Any] = dict(enumerate(args)) | kwargs
         floats = {at: value for at, value in given.items() if _may_be_large(value)}
         tensors = [leaf for leaf in tree_leaves([args, kwargs, result]) if isinstance(leaf, torch.Tensor)]

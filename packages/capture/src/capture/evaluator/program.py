@@ -14,6 +14,7 @@ from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
 from capture.trace_rules import is_library_line
+from symshapes import is_generated
 
 from .unevaluated import why_unevaluated
 
@@ -99,6 +100,8 @@ class Program:
         self.why_apart = self._why_apart(code)
 
     def _why_apart(self, code: CodeType) -> str | None:
+        if is_generated(code):
+            return f"generated code ({code.co_qualname} in {code.co_filename})"
         if _looks_at_its_locals(code, self.ops):  # a break within would leave only those that are read later
             return f"{code.co_qualname}, which looks at its own local variables"
         return confuses_cells(code)

@@ -449,6 +449,8 @@ class GraphRecorder:
         `lists`: also those that are no scalars.
         """
         for value in values:
+            if type(value) in CONSTANT_TYPES:
+                continue
             if isinstance(value, torch.Tensor):
                 if (lists or value.dim() == 0) and not value.is_inference():  # those count no writes
                     number = self._scalars.number(value, of_inputs)

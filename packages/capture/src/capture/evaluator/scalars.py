@@ -7,6 +7,7 @@ calls; and the numbers themselves, of those that numbers alone tell, and of the 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +21,12 @@ from capture.sources import Source
 from capture.trace_rules import is_recorded_builtin
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
-from symshapes import dataclass, is_unbacked, print_expr, python_kernels
+from symshapes import FakeTensor, dataclass, is_unbacked, print_expr, python_kernels
 
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
 _NUMBERS = (int, float)
+_INT = frozenset({int})
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _NAMES = {"math": math, "operator": operator}
 
@@ -77,6 +79,26 @@ class Term:
     def value(self, given: Given) -> Any:
         """The number."""
         return self.function(*[held.value(given).item() for held in self.of])
+
+
+#: Types of arguments that hold no others.
+_LEAVES = frozenset({*_PLAIN, torch.Tensor, FakeTensor, Held, Term})
+
+
+def _leaves(args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """Arguments, and what is in those that are containers."""
+    found = [*args, *kwargs.values()]
+    return found if _LEAVES.issuperset(map(type, found)) else tree_leaves([args, kwargs])
+
+
+def _mapped(
+    function: Callable[[Any], Any], args: list[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """What a function gives of each of these, as arguments."""
+    if _LEAVES.issuperset(map(type, (*args, *kwargs.values()))):
+        return [function(each) for each in args], {name: function(each) for name, each in kwargs.items()}
+    mapped: tuple[list[Any], dict[str, Any]] = tree_map(function, (args, kwargs))
+    return mapped
 
 
 def _condition(expr: Any, symbols: Sequence[Any]) -> Callable[..., Any]:
@@ -234,19 +256,21 @@ class ScalarTensors:
             return
         if any(isinstance(arg, torch.Tensor) and self._of(arg) is None for arg in args):
             return  # of nearly all
-        tensors = [leaf for leaf in tree_leaves([args, kwargs]) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in _leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
         if any(inside(each).storage_key == result.storage_key for each in tensors):
             return  # a view: what its storage holds is known or not
-        made_of = tree_map(self._argument, [args, kwargs])
-        leaves = tree_leaves(made_of)
+        made_of, named_of = _mapped(self._argument, args, kwargs)
+        leaves = _leaves(made_of, named_of)
         if not all(isinstance(leaf, Held | Term) or type(leaf) in _PLAIN for leaf in leaves):
             return
-        if (target if isinstance(target, str) else target.__name__) in python_kernels():
+        if (target if isinstance(target, str) else target.__name__) in self._python_kernels:
             return  # what that does is done when the program runs
         origins = {id(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins}
 
         def compute(given: Given) -> torch.Tensor:
-            real, named = tree_map(lambda leaf: leaf.value(given) if isinstance(leaf, Held | Term) else leaf, made_of)
+            real, named = _mapped(
+                lambda leaf: leaf.value(given) if isinstance(leaf, Held | Term) else leaf, made_of, named_of
+            )
             function = getattr(torch.Tensor, target) if isinstance(target, str) else target
             with torch.no_grad():
                 found: torch.Tensor = function(*real, **named)
@@ -269,6 +293,11 @@ class ScalarTensors:
         self._note(result, held)
         if _is_scalar(result):
             self._results.append(result)
+
+    @functools.cached_property
+    def _python_kernels(self) -> Mapping[str, Any]:
+        """Asked for once: the names that they are told by are many."""
+        return python_kernels()
 
     def _note(self, fake: Any, held: Held | None) -> Held | None:
         self._held[fake.storage_key] = held, _writes(fake)
@@ -363,9 +392,9 @@ def _is_short(tensor: torch.Tensor) -> bool:
     if tensor.device.type != "cpu" or tensor.dtype.is_complex or tensor.layout is not torch.strided:
         return False
     size = tensor.shape
-    if not all(type(length) is int for length in size) or math.prod(size) > _MOST:
+    if not _INT.issuperset(map(type, size)) or math.prod(size) > _MOST:
         return False
-    return all(type(number) is int for number in (*tensor.stride(), tensor.storage_offset()))
+    return _INT.issuperset(map(type, (*tensor.stride(), tensor.storage_offset())))
 
 
 def _writes(fake: Any) -> int:

@@ -33,6 +33,8 @@ class GuardKind(enum.Enum):
     DICT_KEYS = "dict_keys"  # a tuple: the keys in order
     HAS_KEY = "has_key"  # a key that the dict holds
     NO_KEY = "no_key"  # a key that the dict does not hold
+    NO_KEYS = "no_keys"  # a tuple of names that the dict does not hold
+    EMPTY_AT = "empty_at"  # a tuple of names: under each the dict holds an empty dict
     HAS_ATTR = "has_attr"  # an attribute's name
     NO_ATTR = "no_attr"  # an attribute's name
     NO_CLASS_ENTRY = "no_class_entry"  # a name that no class of the class's MRO holds
@@ -314,6 +316,8 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.DICT_KEYS: lambda name, expected: f"list({name}) == [{', '.join(map(brief, expected))}]",
     GuardKind.HAS_KEY: lambda name, expected: f"{brief(expected)} in {name}",
     GuardKind.NO_KEY: lambda name, expected: f"{brief(expected)} not in {name}",
+    GuardKind.NO_KEYS: lambda name, expected: f"{', '.join(map(brief, expected))} not in {name}",
+    GuardKind.EMPTY_AT: lambda name, expected: f"nothing is in {name}[...] of {', '.join(map(brief, expected))}",
     GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
     GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
     GuardKind.NO_CLASS_ENTRY: lambda name, expected: f"no class of {name}'s MRO holds {expected!r}",

@@ -29,24 +29,27 @@ _CLASS_DICT: _Read = ("class_dict", 0, None)
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3, "float": 4}
 
 
-def guard_program(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = ()) -> _native.GuardProgram:
+def guard_program(
+    tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = (), *, told_later: bool = False
+) -> _native.GuardProgram:
     """The program for frames of `code`; its watched part's first pins are `inputs`, which must live on.
 
-    Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.
+    Its texts are made at once; `told_later`, they are made when asked for, of the tree's guards and `readings`, which then are to let
+    go of the program's objects. Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.
     """
-    return _ProgramBuilder(tree, code, inputs).program()
+    return _ProgramBuilder(tree, code, inputs, told_later).program()
 
 
 class _Part:
     """One program in the making. The first registers hold the values that are needed after all are read."""
 
-    def __init__(self, texts: list[str], kept: Iterable[S.Source]) -> None:
+    def __init__(self, texts: list[Guard | str], kept: Iterable[S.Source]) -> None:
         self.instructions: list[Instruction] = []
         self.texts = texts
         self.kept = {source: register for register, source in enumerate(kept)}
         self.registers = len(self.kept)
         #: Conditions on sizes that need no Python, by their steps, inputs and texts: they are checked together, at the end.
-        self.shapes: list[tuple[tuple[Step, ...], tuple[_Input, ...], str]] = []
+        self.shapes: list[tuple[tuple[Step, ...], tuple[_Input, ...], Guard]] = []
 
     def register(self, depth: int) -> int:
         """That of what is read so deep, and needed only until the next is."""
@@ -58,31 +61,30 @@ class _Part:
         self.registers += 1
         return self.registers - 1
 
-    def emit(self, operation: _Read, dst: int, src: int, text: str) -> None:
+    def emit(self, operation: _Read, dst: int, src: int, text: Guard | str) -> None:
         name, number, value = operation
         self.instructions.append((name, dst, src, number, value, len(self.texts)))
         self.texts.append(text)
 
     def check(self, guard: Guard, register: int) -> None:
-        text = str(guard)
         whole = _OF_EXPECTED.get(guard.kind)
         if whole is not None:
             number, expected = 0, guard.expected
             if type(expected) not in S.PLAIN_KEYS:
                 whole, number, expected = _weakly(whole, expected)
             self.instructions.append((whole, -1, register, number, expected, len(self.texts)))
-            self.texts.append(text)
+            self.texts.append(guard)
             return
         for name, number, value in _CHECKS[guard.kind](guard.expected):
             self.instructions.append((name, -1, register, number, value, len(self.texts)))
-            self.texts.append(text)
+            self.texts.append(guard)
 
     def relate(self, guard: Guard, registers: list[int]) -> None:
         """A relation between values that this part holds, in the order of its sources."""
         if guard.kind is GuardKind.SAME_OBJECT:
-            self.emit(("same", 0, None), registers[0], registers[1], str(guard))
+            self.emit(("same", 0, None), registers[0], registers[1], guard)
         elif guard.kind is GuardKind.DISTINCT:
-            self.emit(("distinct", 0, tuple(registers)), -1, -1, str(guard))
+            self.emit(("distinct", 0, tuple(registers)), -1, -1, guard)
         else:
             inputs = tuple(
                 (register, _SIZE_READS[size.what], size.dim)
@@ -90,10 +92,10 @@ class _Part:
             )
             steps = steps_of(guard.expected)
             if steps is not None:
-                self.shapes.append((steps, inputs, str(guard)))
+                self.shapes.append((steps, inputs, guard))
             else:
                 operation = ("shape_predicate", 0, (inputs, compile_predicate(guard.expected)))
-                self.emit(operation, -1, -1, str(guard))
+                self.emit(operation, -1, -1, guard)
 
     def check_shapes(self) -> None:
         """The conditions on sizes, each input read once, those of a tensor side by side."""
@@ -102,10 +104,10 @@ class _Part:
         reads = sorted({read for _, inputs, _ in self.shapes for read in inputs})
         places = {read: place for place, read in enumerate(reads)}
         conditions = []
-        for steps, inputs, text in self.shapes:
+        for steps, inputs, guard in self.shapes:
             placed = tuple((name, places[inputs[number]] if name == "input" else number) for name, number in steps)
             conditions.append((placed, len(self.texts)))
-            self.texts.append(text)
+            self.texts.append(guard)
         self.instructions.append(("shape", -1, -1, 0, (tuple(reads), tuple(conditions)), conditions[0][1]))
 
 
@@ -116,23 +118,30 @@ class _ProgramBuilder:
     from a root, that is a bound module, lives on: it is watched, that is read again only once something of it changed.
     """
 
-    def __init__(self, tree: GuardTree, code: CodeType, inputs: Iterable[S.Source]) -> None:
+    def __init__(self, tree: GuardTree, code: CodeType, inputs: Iterable[S.Source], told_later: bool) -> None:
         self.tree = tree
+        self.told_later = told_later
         self.code = code
         self.arguments = argument_names(code)
-        texts: list[str] = []
+        texts: list[Guard | str] = []
         pinned = dict.fromkeys(inputs)
         for source in pinned:
             tree.node(source)
         beginnings = list(_beginnings(tree))
-        living = [node for beginning in beginnings for node in beginning.nodes()]
+        living: list[GuardNode] = []
+        for beginning in beginnings:
+            beginning.gather(living)
         lasting = {node.source for node in living}
         if not lasting.issuperset(pinned):
             raise ValueError("an input that is not read from what lives on")
         #: By source: those that are bound, of what a call brings.
         self.roots = {node.source: i for i, node in enumerate(filter(_is_root, beginnings))}
         #: Numbers in what lives on that may be any: they are read in each call, from what holds them.
-        self.varying = {node.source: node for node in living if _varies(node) and node.source not in pinned}
+        self.varying = {
+            node.source: node
+            for node in living
+            if node.guards and node.guards[0].kind is GuardKind.TYPE and _varies(node) and node.source not in pinned
+        }
         lasting -= self.varying.keys()
         holders = [s.parent for s in self.varying if s.parent is not None and s.parent not in self.roots]
         related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
@@ -184,7 +193,8 @@ class _ProgramBuilder:
 
     def finish(self, part: _Part, watched: _native.GuardProgram | None = None) -> _native.GuardProgram:
         part.check_shapes()
-        return _native.GuardProgram(part.instructions, part.texts, part.registers, watched, len(part.kept))
+        texts = part.texts if self.told_later else [str(each) for each in part.texts]
+        return _native.GuardProgram(part.instructions, texts, part.registers, watched, len(part.kept))
 
     def visit_name(self, part: _Part, node: GuardNode) -> None:
         """Visit one of the frame's globals or builtins."""
@@ -196,6 +206,7 @@ class _ProgramBuilder:
     def visit(self, part: _Part, root: GuardNode, read: _Read, parent: int, depth: int) -> None:
         """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
         kept, instructions, texts, varying = part.kept, part.instructions, part.texts, self.varying
+        readings = self.tree.readings
         called, unkept = part is self.called, len(part.kept)
         todo = [(root, read, parent, depth)]
         while todo:
@@ -205,7 +216,9 @@ class _ProgramBuilder:
             if register >= part.registers:
                 part.registers = register + 1
             instructions.append((operation, register, parent, number, value, len(texts)))
-            texts.append(f"{source.name} can be read")
+            reading = Guard(source, GuardKind.READABLE)
+            texts.append(reading)
+            readings.append(reading)
             if called:
                 if source in self.roots:
                     self.fixed.append((node, ("root", self.roots[source], None)))
@@ -221,9 +234,10 @@ class _ProgramBuilder:
                 continue
             for child in reversed(node.children.values()):
                 to = child.source
-                if not varying or to not in varying:
-                    way = _CLASS_DICT if _is_dict_of_class(node, child) else _READS[type(to)](self, to)
-                    todo.append((child, way, register, depth + 1))
+                if varying and to in varying:
+                    continue
+                of_class = type(to) is S.Attr and to.attr == "__dict__" and _is_class(node)
+                todo.append((child, _CLASS_DICT if of_class else _READS[type(to)](self, to), register, depth + 1))
 
     def relates_lasting(self, guard: Guard) -> bool:
         """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it.
@@ -251,7 +265,7 @@ class _ProgramBuilder:
         if len(brought) > 1:
             self.called.relate(guard, brought)
         for register in brought if lasting else ():
-            self.called.emit(("apart", 0, lasting), -1, register, str(guard))
+            self.called.emit(("apart", 0, lasting), -1, register, guard)
 
     def held(self, source: S.Source) -> int:
         """The register of what a relation compares, fetched from the watched program if it is there."""
@@ -305,9 +319,8 @@ def _varies(node: GuardNode) -> bool:
     return True
 
 
-def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:
-    if not isinstance(child.source, S.Attr) or child.source.attr != "__dict__":
-        return False
+def _is_class(node: GuardNode) -> bool:
+    """Whether it is known as a certain class."""
     value = node.source.value if isinstance(node.source, S.Const) else None
     return isinstance(value, type) or any(g.kind is GuardKind.ID and isinstance(g.expected, type) for g in node.guards)
 
@@ -422,6 +435,8 @@ _OF_EXPECTED: dict[GuardKind, str] = {
     GuardKind.TYPE: "type",
     GuardKind.HAS_KEY: "has_key",
     GuardKind.NO_KEY: "no_key",
+    GuardKind.NO_KEYS: "no_keys",
+    GuardKind.EMPTY_AT: "empty_at",
     GuardKind.HAS_ATTR: "has_attr",
     GuardKind.NO_ATTR: "no_attr",
     GuardKind.NO_CLASS_ENTRY: "no_type_entry",

@@ -21,7 +21,8 @@ _ORDER = {
     for place, kind in enumerate(
         (
             GuardKind.TYPE, GuardKind.ID, GuardKind.BOUND, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
-            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
+            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.NO_KEYS, GuardKind.EMPTY_AT, GuardKind.HAS_ATTR,
+            GuardKind.NO_ATTR,
             GuardKind.NO_CLASS_ENTRY, GuardKind.READABLE, GuardKind.EMPTY_CELL, GuardKind.CALLABLE,
             GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.ANSWER, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
         )
@@ -51,10 +52,16 @@ class GuardNode:
 
     def nodes(self) -> Iterator[GuardNode]:
         """It and all beneath, parents before children."""
+        found: list[GuardNode] = []
+        self.gather(found)
+        return iter(found)
+
+    def gather(self, into: list[GuardNode]) -> None:
+        """Add these to a list."""
         todo = [self]
         while todo:
             node = todo.pop()
-            yield node
+            into.append(node)
             if node.children:
                 todo.extend(reversed(node.children.values()))
 
@@ -68,14 +75,18 @@ class GuardTree:
     relations: list[Guard] = field(default_factory=list)
     keyed: bool = False
     """Whether a source is read by a key that is an object of the program's: known once a program was made of it."""
+    readings: list[Guard] = field(default_factory=list, repr=False)
+    """What such a program tells where a source cannot be read."""
     _made: dict[Source, GuardNode] = field(default_factory=dict, repr=False)
 
     def node(self, source: Source) -> GuardNode:
         """The node of `source`, made with its parents if need be."""
-        found = self._made.get(source)
+        made = self._made
+        found = made.get(source)
         if found is None:
-            level = self.roots if source.parent is None else self.node(source.parent).children
-            found = self._made[source] = level[source] = GuardNode(source)
+            parent = source.parent
+            level = self.roots if parent is None else (made.get(parent) or self.node(parent)).children
+            found = made[source] = level[source] = GuardNode(source)
         return found
 
     def nodes(self) -> Iterator[GuardNode]:
@@ -102,6 +113,7 @@ class GuardTree:
 def build_tree(guards: Iterable[Guard]) -> GuardTree:
     """Merge `guards`: each source once, each fact once, cheap facts before dear ones."""
     tree = GuardTree()
+    made = tree._made
     several: list[GuardNode] = []
     others: list[Guard] = []
     for guard in guards:
@@ -113,12 +125,13 @@ def build_tree(guards: Iterable[Guard]) -> GuardTree:
         if guard.source is None:
             others.append(guard)
             continue
-        node = tree.node(guard.source)
+        node = made.get(guard.source) or tree.node(guard.source)
         if len(node.guards) == 1:
             several.append(node)
         node.guards.append(guard)
     for node in several:
-        node.guards = _merged(node.guards)
+        if len({guard.kind for guard in node.guards}) < len(node.guards):
+            node.guards = _merged(node.guards)
         node.guards.sort(key=_place)
     for guard in _merged(others):
         (tree.relations if guard.kind in RELATIONS else tree.state).append(guard)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
+from typing import Any
 
 from capture.labels import Told
 from capture.records import record
@@ -31,9 +32,11 @@ def remembered(source: Source, known: dict[Source, Source]) -> Source:
 
     ``known`` has what was made before.
     """
-    found = _along(source, known)
-    # Equal sources read the same place, and may have been given different names.
-    return found if found.name == source.name else _along(source, {})
+    found = known.get(source) or _along(source, known)
+    # Equal sources read the same place, and may have been given different names: by the labels of what they begin with.
+    root: Any = source.root
+    alike = type(root) is not Const or (root.label or root.name) == found.root.label
+    return found if alike else _along(source, {})
 
 
 def _along(source: Source, known: dict[Source, Source]) -> Source:
@@ -60,4 +63,5 @@ def _remembered(source: Source, known: dict[Source, Source]) -> Source:
     base = known[source.base]
     if base is source.base:
         return made
-    return replace(made, base=base)
+    kind: Any = type(made)  # `replace` asks each field what it is
+    return kind(base, *[getattr(made, name) for name in kind.__match_args__[1:]])  # type: ignore[no-any-return]

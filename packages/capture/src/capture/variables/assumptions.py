@@ -103,6 +103,9 @@ class Guards(Protocol):
     def note_code(self, function: Any) -> None:
         """What a function runs stays."""
 
+    def is_first(self, value: Any, fact: str) -> bool:
+        """Whether this is asked for the first time, of an object of fixed identity: then the fact is to be guarded."""
+
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
 
@@ -122,18 +125,18 @@ class Classes(Protocol):
     def entry(self, cls: type, name: str) -> tuple[Any, type]:
         """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
 
-    #: Classes, by identity, and names: what instances hold under them is read as ``object`` reads it, and no class along the MRO
-    #: has anything there, as look-ups have found and noted.
-    unheld: set[tuple[int, str]]
+    #: By class and name, of classes whose instances are read as ``object`` reads them: ``MISSING`` where no class along the MRO has
+    #: anything there, or the function of a method, as look-ups have found and noted.
+    plain: dict[tuple[int, str], Any]
+
+    def entry_above(self, cls: type, start: type, name: str) -> tuple[Any, type]:
+        """The raw attribute of the first class after ``start`` in the MRO that has it, and that class; ``MISSING`` if none does."""
+
+    def answer(self, m: Any, cls: type, question: Callable[[Any, type], Any]) -> Any:
+        """What follows from look-ups in a class: asked once."""
 
     def may_change(self, cls: type) -> bool:
         """Whether any class along the MRO can change."""
-
-    def own_entry(self, owner: type, name: str) -> Any:
-        """What the class itself holds under a name, whatever the others of an MRO do."""
-
-    def note_no_own_entry(self, owner: type, name: str) -> None:
-        """The class itself holds nothing under a name."""
 
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""

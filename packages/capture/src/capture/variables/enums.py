@@ -46,11 +46,12 @@ class EnumMember(Known):
         """The member, for what asks none of the program's methods."""
         own = vars(self.value)
         check_as_found(m, own)
-        for name in ("_name_", "_value_"):  # what it is computed with
-            if name not in own:
-                raise Unsupported(f"a member of an enumeration that lost its {name}")
-            kind = GuardKind.EQUALS if type(own[name]) in CONSTANT_TYPES else GuardKind.ID
-            m.guards.add(Attr(self._place(), name, via_dict=True), kind, own[name])
+        if m.guards.is_first(self.value, "bare"):
+            for name in ("_name_", "_value_"):  # what it is computed with
+                if name not in own:
+                    raise Unsupported(f"a member of an enumeration that lost its {name}")
+                kind = GuardKind.EQUALS if type(own[name]) in CONSTANT_TYPES else GuardKind.ID
+                m.guards.add(Attr(self._place(), name, via_dict=True), kind, own[name])
         return super().as_python(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:

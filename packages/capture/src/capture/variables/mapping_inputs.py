@@ -174,8 +174,8 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
         raise Unsupported("the dictionary of a module of which a global was written")
     m.guards.of_type(source, cls)
     assert source is not None
-    by_place = m.identity.hangs_from_bound(source) or id(value) in _HOOKS_OF_ALL
-    if cls in (dict, collections.OrderedDict) and by_place and numbered(value):
+    by_place = cls in (dict, collections.OrderedDict) and numbered(value)
+    if by_place and (id(value) in _HOOKS_OF_ALL or m.identity.hangs_from_bound(source)):
         return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
     if cls is types.MappingProxyType:
         kind = type(shown_by(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -24,12 +25,15 @@ from .parameters import initialise_lazy
 from .tensors import Tensor
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_BARE = _REGISTRIES[:2]
 _REGISTRATION_HOOKS = {
     "_parameters": "_global_parameter_registration_hooks",
     "_buffers": "_global_buffer_registration_hooks",
     "_modules": "_global_module_registration_hooks",
 }
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+#: What hooks are kept in.
+_TABLES = (dict, collections.OrderedDict)
 _GLOBAL_HOOKS = [
     (name, Attr(Const(torch_module, torch_module.__name__), name, via_dict=True))
     for name in (
@@ -42,6 +46,8 @@ _GLOBAL_HOOKS = [
 _CALL: Any = vars(torch.nn.Module)["__call__"]
 _CALL_IMPL: Any = vars(torch.nn.Module)["_call_impl"]
 _IN_PLACE = "_compiled_call_impl"
+#: What a call asks a module for, and its class has.
+_ON_THE_WAY = (_IN_PLACE, "_call_impl", "forward")
 _GETATTRIBUTE: Any = vars(object)["__getattribute__"]
 _GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
 _SETATTR: Any = vars(torch.nn.Module)["__setattr__"]
@@ -50,6 +56,22 @@ Passed = tuple[tuple[types.CodeType, int], ...]
 #: The way of a call to ``_call_impl``, and to ``forward`` where there are no hooks.
 _WRAPPED: Passed = ((_CALL.__code__, -1),)
 _UNHOOKED: Passed = (*_WRAPPED, (_CALL_IMPL.__code__, 0))
+
+
+def _plain_forward(m: Interpreter, cls: type) -> types.FunctionType | None:
+    """The ``forward`` of a class whose modules are called as torch has it."""
+    plainly = (
+        class_lookup(m, cls, "__call__")[0] is _CALL
+        and class_lookup(m, cls, "__getattribute__")[0] is _GETATTRIBUTE
+        and class_lookup(m, cls, _IN_PLACE)[0] is None
+        and class_lookup(m, cls, "_call_impl")[0] is _CALL_IMPL
+    )
+    forward = class_lookup(m, cls, "forward")[0] if plainly else None
+    if type(forward) is not types.FunctionType:
+        return None
+    m.guards.note_code_of(_CALL)
+    m.guards.note_code_of(_CALL_IMPL)
+    return forward
 
 
 class ModuleCall(Variable):
@@ -75,7 +97,7 @@ class Module(Object):
 
     def registered(self, m: Interpreter, name: str) -> Variable | None:
         """From the registries, as ``Module.__getattr__`` looks."""
-        for registry in _REGISTRIES:
+        for registry in _REGISTRIES[2:] if self._is_bare(m) else _REGISTRIES:
             table = self.registry(m, registry)
             if table is None or (not table.entries and not table.whole(m)):  # one fact, whatever names are asked for
                 continue
@@ -83,6 +105,20 @@ class Module(Object):
             if found is not None:
                 return found
         return None
+
+    def _is_bare(self, m: Interpreter) -> bool:
+        """Whether it has neither parameters nor buffers of its own, as most that have submodules; guarded without looking further."""
+        own, source, tables, attrs = self.instance_dict(), self.source, self._tables, self.attrs
+        if source is None or m.effects.later.concerned:
+            return False
+        for registry in _BARE:
+            held = own.get(registry)
+            if held or registry in tables or registry in attrs or type(held) not in _TABLES:
+                return False
+            if m.builder.met(held) is not None:
+                return False
+        m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, _BARE)
+        return True
 
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         fallback, _ = class_lookup(m, self.cls, "__getattr__")
@@ -158,7 +194,8 @@ class Module(Object):
         self.generic_delete(m, name)
 
     def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
-        raw = class_lookup(m, self.cls, "__call__")[0]
+        plainly = m.classes.answer(m, self.cls, _plain_forward) is not None
+        raw = _CALL if plainly else class_lookup(m, self.cls, "__call__")[0]
         if raw is not _CALL:
             return m.builder.new_method(m.builder.class_attribute(raw), self), args, kwargs
         if self.value is not None:
@@ -168,6 +205,11 @@ class Module(Object):
 
     def called_as_module(self, m: Interpreter) -> tuple[Variable, Passed]:
         """What ``torch.nn.Module.__call__`` calls, whatever the class makes of it, and through which functions."""
+        forward = self._plain_forward(m)
+        if forward is not None:
+            if self.hooked(m):
+                return self.attribute(m, "_call_impl"), _WRAPPED
+            return m.effects.created(Method(m.builder.class_attribute(forward), self)), _UNHOOKED
         if not self._is_left_as_it_was(m):
             in_place = self.attribute(m, _IN_PLACE).realize(m)
             if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
@@ -181,6 +223,17 @@ class Module(Object):
         if self.hooked(m):
             return self.attribute(m, "_call_impl"), _WRAPPED
         return self.attribute(m, "forward"), _UNHOOKED
+
+    def _plain_forward(self, m: Interpreter) -> types.FunctionType | None:
+        """The ``forward`` that a call comes to where there are no hooks, if neither class nor module has anything else on the way; guarded."""
+        own, source, found = self.instance_dict(), self.source, m.classes.answer(m, self.cls, _plain_forward)
+        if found is None or source is None or m.effects.later.concerned:
+            return None
+        if not own.keys().isdisjoint(_ON_THE_WAY) or not self.attrs.keys().isdisjoint(_ON_THE_WAY):
+            return None
+        m.guards.add(self.dict_source(source), GuardKind.NO_KEYS, _ON_THE_WAY)
+        plain: types.FunctionType = found
+        return plain
 
     def _is_left_as_it_was(self, m: Interpreter) -> bool:
         """Whether nothing was compiled in place of its call, where that is told by the class that has nothing there; guarded."""
@@ -204,19 +257,25 @@ class Module(Object):
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run, or the call fails as it looks for them; guards that none does."""
-        own, source, attrs = self.instance_dict(), self.source, self.attrs
-        is_empty = m.builder.is_empty
-        for name in _HOOKS:
-            if source is not None and name not in attrs and is_empty(own.get(name), Attr(source, name, True)):
-                continue
-            hooks = self.instance_attribute(m, name)
-            if hooks is None or m.operators.truth(hooks.realize(m)):
-                return True
+        if not self._has_empty_hooks(m):
+            for name in _HOOKS:
+                hooks = self.instance_attribute(m, name)
+                if hooks is None or m.operators.truth(hooks.realize(m)):
+                    return True
         everywhere = vars(torch_module)
-        for name, place in _GLOBAL_HOOKS:  # noqa: SIM110  (without a generator: each module asks)
-            if not is_empty(everywhere[name], place):
-                return True
-        return False
+        return not m.builder.are_empty([(everywhere[name], place) for name, place in _GLOBAL_HOOKS])
+
+    def _has_empty_hooks(self, m: Interpreter) -> bool:
+        """Whether its own tables of hooks are there, empty and as the frame found them; guarded without looking further."""
+        own, source, met = self.instance_dict(), self.source, m.builder.met
+        if source is None or not self.attrs.keys().isdisjoint(_HOOKS):
+            return False
+        for name in _HOOKS:
+            hooks = own.get(name)
+            if type(hooks) not in _TABLES or hooks or met(hooks) is not None:
+                return False
+        m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, _HOOKS)
+        return True
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"

@@ -86,8 +86,9 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        words = f"{shown_holder(cls)!r} object has no attribute {name!r}"
-        return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
+        return obj.instance_attribute(m, name) or obj.empty_slot(
+            m, raw, f"{shown_holder(cls)!r} object has no attribute {name!r}"
+        )
     if isinstance(raw, C_METHODS):
         return m.builder.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
     if isinstance(raw, functools._lru_cache_wrapper):
@@ -199,12 +200,15 @@ class Object(Instance):
     # Attributes
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        if (address(self.cls), name) in m.classes.unheld:
+        raw = m.classes.plain.get((address(self.cls), name))
+        if raw is not None:
             found = self.instance_attribute(m, name)
             if found is not None:
                 return found
             m.guards.not_shadowed(self, name)
-            return self.missing_attribute(m, name)
+            if raw is MISSING:
+                return self.missing_attribute(m, name)
+            return m.effects.created(Method(m.builder.class_attribute(raw), self))
         override, owner = class_lookup(m, self.cls, "__getattribute__")
         if not isinstance(override, types.WrapperDescriptorType):  # of one written in C
             reading = descriptor_get(m, override, owner, self, self.cls, "__getattribute__")
@@ -216,8 +220,10 @@ class Object(Instance):
             return self.missing_attribute(m, name)
         if not _generic(owner)[0]:
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
-        if self.reads_plainly and name not in _OF_EACH and class_lookup(m, self.cls, name)[0] is MISSING:
-            m.classes.unheld.add((address(self.cls), name))
+        if self.reads_plainly and name not in _OF_EACH:
+            raw = class_lookup(m, self.cls, name)[0]
+            if raw is MISSING or type(raw) is types.FunctionType:
+                m.classes.plain[(address(self.cls), name)] = raw
         return self.attribute_or_fallback(m, name)
 
     def attribute_or_fallback(self, m: Interpreter, name: str) -> Variable:

@@ -178,5 +178,5 @@ class Builder(Protocol[V]):
     def class_value(self, owner: type, name: str, raw: Any) -> V:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
 
-    def is_empty(self, value: Any, source: Source) -> bool:
-        """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
+    def are_empty(self, tables: Iterable[tuple[Any, Source]]) -> bool:
+        """Guard of dictionaries, up to the first that is not, that they are empty, without looking at them further."""

@@ -12,7 +12,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Known, looked_up
 from .functions import Function
 from .handlers import handles
-from .lookups import C_METHODS, is_among
+from .lookups import C_METHODS, MISSING, is_among
 from .objects import Object, descriptor_get
 from .reconstruction import Emitter
 
@@ -35,28 +35,20 @@ class Super(Variable):
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         through_class = self.through_class
-        cls = self.check(m)
-        mro = cls.__mro__
-        start = next(i for i, each in enumerate(mro) if each is self.start)
-        for owner in mro[start + 1 :]:
-            if name in owner.__dict__:
-                raw = m.classes.own_entry(owner, name)
-                if name == "__new__":
-                    raw = raw.__func__ if isinstance(raw, staticmethod) else raw
-                    return (
-                        m.builder.class_attribute(raw) if isinstance(raw, types.FunctionType) else m.builder.known(raw)
-                    )
-                if isinstance(raw, C_METHODS) and through_class:
-                    return m.builder.known(raw)
-                if isinstance(raw, C_METHODS):
-                    return m.effects.created(SuperBuiltin(self.obj, owner, name))
-                return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
-            m.classes.note_no_own_entry(owner, name)
-        m.errors.throw(AttributeError, f"'super' object has no attribute {name!r}")
+        cls = self.check(m, through_class)
+        raw, owner = m.classes.entry_above(cls, self.start, name)
+        if raw is MISSING:
+            m.errors.throw(AttributeError, f"'super' object has no attribute {name!r}")
+        if name == "__new__":
+            raw = raw.__func__ if isinstance(raw, staticmethod) else raw
+            return m.builder.class_attribute(raw) if isinstance(raw, types.FunctionType) else m.builder.known(raw)
+        if isinstance(raw, C_METHODS):
+            return m.builder.known(raw) if through_class else m.effects.created(SuperBuiltin(self.obj, owner, name))
+        return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
 
-    def check(self, m: Interpreter) -> type:
+    def check(self, m: Interpreter, through_class: bool) -> type:
         """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
-        cls: type = self.obj.value if self.through_class else self.obj.python_type()  # type: ignore[attr-defined]
+        cls: type = self.obj.value if through_class else self.obj.python_type()  # type: ignore[attr-defined]
         m.classes.note_order(cls)
         if not is_among(self.start, cls.__mro__):
             raise Unsupported("super() of an unrelated class")
@@ -128,5 +120,5 @@ def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         start = looked_up(m, cell.content)
         obj = first.realize(m)
     made = Super(start, obj)
-    made.check(m)
+    made.check(m, made.through_class)
     return m.effects.created(made)

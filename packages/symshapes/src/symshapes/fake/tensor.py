@@ -251,18 +251,16 @@ def told_number(fake: Any) -> Any | None:
     return known[1]
 
 
+#: Makes one of all its fields: without a call of the Python function that takes them one by one.
+_meta = tuple.__new__
+
+
 def meta_of(fake: torch.Tensor) -> TensorMeta:
     """The metadata of a fake tensor as rules see it."""
     if type(fake) is SymbolicFakeTensor:
         return fake.told
-    return TensorMeta(
-        tuple(fake.shape),
-        fake.stride(),
-        fake.dtype,
-        fake.device,
-        fake.storage_offset(),
-        fake.lazy_flags,  # type: ignore[attr-defined]
-    )
+    fields = tuple(fake.shape), fake.stride(), fake.dtype, fake.device, fake.storage_offset(), fake.lazy_flags  # type: ignore[attr-defined]
+    return _meta(TensorMeta, fields)
 
 
 def _settled(numbers: Sequence[Any]) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> str | None:
 @operation("STORE_FAST")
 def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
-    if frame.holds_cell(op.value):
+    if op.value in frame.program.cells:
         cell = value.realize(m)
         if isinstance(cell, Cell):  # the cell that a comprehension had put aside
             frame.cells[op.value] = cell
@@ -145,7 +145,7 @@ def _load_closure(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_DEREF")
 def _load_deref(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(_content(m, frame, op.value))
+    frame.push(frame.cells[op.value].read(m) or _content(m, frame, op.value))
 
 
 def _content(m: Machine, frame: Frame, name: str) -> Variable:
@@ -190,9 +190,13 @@ def _push_found(frame: Frame, found: Variable, *, to_call: bool) -> None:
 
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
+    later = m.effects.later
+    known = None if later.active or later.twice else m.globals.known(frame.globals, frame.builtins, name)
+    if known is not None:
+        return known
     if name in frame.globals or (address(frame.globals), name) in m.globals.written:
         found = m.globals.read(frame.globals, name)
-        m.effects.later.named(m, frame.globals, name, found)
+        later.named(m, frame.globals, name, found)
         return found
     return m.globals.builtin(frame.globals, frame.builtins, name)
 
