@@ -13,7 +13,7 @@ from torch import fx
 from capture import _torch, config
 from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
-from capture.graph import GraphBuilder
+from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import in_force
 from capture.sources import Const, Source
@@ -34,6 +34,7 @@ from symshapes import (
     FakeMode,
     FakeTensor,
     UnbackedError,
+    going_on,
     is_open,
     is_unbacked,
     taking_symbols,
@@ -296,8 +297,10 @@ class GraphRecorder:
             node.meta["effect"] = "write" if wrote else "other"
             node.meta.update(lasts=self.fake_mode.lasting != lasting, draws=self.fake_mode.draws != draws)
         if self.fake_mode.risks != risks:
-            node.meta["risk"] = self._errors.handled is not None or may_be_handled(
-                self._state.frames, anything=is_programs_own(_function(op, target, fake_args))
+            node.meta["risk"] = (
+                self._errors.handled is not None
+                or takes_other_way(node)
+                or may_be_handled(self._state.frames, anything=is_programs_own(_function(op, target, fake_args)))
             )
         if self.dynamic_sizes.env.unbacked_count != unbacked:
             self._scalars.note_numbers([fake_args, fake_kwargs])
@@ -343,7 +346,13 @@ class GraphRecorder:
         before = () if call is None else self._known_results.marks()
         try:
             with self.fake_mode, self._m.levels.on_symbols:
-                result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
+                called = taking_symbols(function, (*args, *kwargs.values()))
+                try:
+                    result = called(*args, **kwargs)
+                except UnbackedError:
+                    if self._m.levels.inside:
+                        raise
+                    result = going_on(self.fake_mode, lambda: called(*args, **kwargs))
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):
                 self._try_with_numbers(error.expr)
