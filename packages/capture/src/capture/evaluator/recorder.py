@@ -43,6 +43,7 @@ from symshapes import (
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
+from .inference import InferenceBlocks
 from .known_results import KnownResults
 from .number_ranges import NumberRanges
 from .refusals import Refusals
@@ -121,6 +122,7 @@ class GraphRecorder:
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
         self.switches = Switches()
+        self.inference = InferenceBlocks(self._gradients_switched)
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -131,6 +133,7 @@ class GraphRecorder:
     def release(self) -> None:
         """Let go of the graph, and the fakes' autograd graphs with it, which hide cycles from the garbage collector."""
         self.switches.undo()
+        self.inference.undo()
         self.graph = GraphBuilder()
         self.fakes.clear()
         self._known_results.clear()
@@ -145,7 +148,8 @@ class GraphRecorder:
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
-            with _torch.beneath_levels() if _torch.in_transform() else _NOTHING:  # one from outside is of no level
+            # One from outside is of no level, and was not made in a block of the frame's.
+            with _torch.beneath_levels() if _torch.in_transform() else _NOTHING, self.inference.outside:
                 fake = self.fake_mode.from_tensor(
                     value,
                     source=sizes_known.name(source),
@@ -526,6 +530,35 @@ class GraphRecorder:
                 self.autocast_nesting_before = result + (-1 if target is torch.autocast_increment_nesting else 1)
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
+
+    def enter_inference(self, block: Variable, mode: bool) -> None:
+        """Inference mode is on, or off, until ``block`` is left."""
+        if self._m.levels.inside or self.graph.checkpoint is not None:
+            raise Unsupported("inference mode within a function transform or a checkpoint")
+        self.inference.enter(block, mode, self._state.step)
+
+    def leave_inference(self, block: Variable) -> None:
+        """It is as before ``block``."""
+        self.inference.leave(block)
+
+    def is_inference(self, tensor: Tensor) -> bool:
+        """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
+        if tensor.value is not None and _torch.tensor_keys(tensor.value) is not None:
+            return tensor.value.is_inference()
+        inputs = (each.value for each in self.fakes.values() if each.value is not None)
+        if self.inference.before or any(value.is_inference() for value in inputs):  # fakes of those are not
+            raise Unsupported("Tensor.is_inference() where inference mode was in force before")
+        return tensor.fake.is_inference()
+
+    def _gradients_switched(self, on: bool) -> None:
+        """Gradients are computed, or not, from here on; the graph says so."""
+        self._effects.left_behind()
+        self._known_results.clear()
+        node = self.graph.call("call_function", _torch.set_grad_enabled, (on,), {}, self._state.where())
+        node.meta["val"] = None
+        self.sets_state = True
+        if on:
+            self._need_views()
 
     def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
         """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""
