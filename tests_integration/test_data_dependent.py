@@ -504,3 +504,33 @@ def test_what_looks_at_data_to_refuse_it_is_one_graph(fn: Callable[..., Any], ba
         else:
             torch.testing.assert_close(told[1], told[0])
     assert capture.report(compiled).graph_count == 1
+
+
+def filled_up(x: Any, n: Any) -> Any:
+    k = int(n)
+    return x.view(k, 2) + torch.ones(k, 2)
+
+
+def filled_up_before(x: Any, n: Any) -> Any:
+    k = n.item()
+    return torch.ones(k, 2) * x.view(k, 2), x.unflatten(0, (k, 2)) - torch.zeros(k, 1)
+
+
+def filled_up_by_places(x: Any, n: Any) -> Any:
+    k = len(torch.nonzero(x > 0))
+    return x[x > 0].view(k, 1) + torch.ones(k, 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("fn", [filled_up, filled_up_before, filled_up_by_places], ids=lambda fn: fn.__name__)
+def test_a_length_in_data_of_a_view_is_that_of_others(fn: Callable[..., Any], backend: str) -> None:
+    compiled = meta.compile(fn, backend=backend, fullgraph=True)
+    for x in (X[0], -X[0]):
+        torch.testing.assert_close(compiled(x, torch.tensor(3)), fn(x, torch.tensor(3)))
+    if fn is filled_up:
+        for wrong in (torch.tensor(-1), torch.tensor(4)):
+            for each in (fn, compiled):
+                with pytest.raises(
+                    RuntimeError, match="negative dimension" if wrong < 0 else "invalid for input of size 6"
+                ):
+                    each(X[0], wrong)

@@ -106,7 +106,7 @@ def made_in_inference(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     with torch.inference_mode():
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())  # type: ignore[call-overload]
+        made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
         made = made.conj() if tensor.is_conj() else made
         return torch._neg_view(made) if tensor.is_neg() else made
 

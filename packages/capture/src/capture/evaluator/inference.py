@@ -6,7 +6,6 @@ is an inference tensor, which the graph's result is not: `departures` makes one 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,10 +18,9 @@ _NOTHING = nullcontext()
 
 
 class InferenceBlocks:
-    """Those of one attempt. ``switched`` is called with whether gradients are computed from here on."""
+    """Those of one attempt."""
 
-    def __init__(self, switched: Callable[[bool], None]) -> None:
-        self._switched = switched
+    def __init__(self) -> None:
         self._entered: list[tuple[object, Any]] = []
         #: The step at which the outermost one was entered.
         self.since = 0
@@ -41,8 +39,8 @@ class InferenceBlocks:
         """What a tensor from outside becomes a fake in."""
         return torch.inference_mode(self.before) if self._entered else _NOTHING
 
-    def enter(self, block: object, mode: bool, step: int) -> None:
-        """Inference mode is on, or off, from here on."""
+    def enter(self, block: object, mode: bool, step: int) -> bool:
+        """Inference mode is on, or off, from here on; whether gradients are computed."""
         if self.before and not mode:
             raise Unsupported("leaving inference mode that is in force around the frame")
         if not self._entered:
@@ -51,14 +49,14 @@ class InferenceBlocks:
         guard = inference_guard(mode)
         guard.__enter__()
         self._entered.append((block, guard))
-        self._switched(torch.is_grad_enabled())
+        return torch.is_grad_enabled()
 
-    def leave(self, block: object) -> None:
-        """It is as it was before a block."""
+    def leave(self, block: object) -> bool:
+        """It is as it was before a block; whether gradients are computed."""
         if not self._entered or self._entered[-1][0] is not block:
             raise Unsupported("leaving inference mode that was not entered last")
         self._entered.pop()[1].__exit__(None, None, None)
-        self._switched(torch.is_grad_enabled())
+        return torch.is_grad_enabled()
 
     def undo(self) -> None:
         """Leave all."""

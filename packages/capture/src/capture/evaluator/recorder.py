@@ -122,7 +122,7 @@ class GraphRecorder:
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
         self.switches = Switches()
-        self.inference = InferenceBlocks(self._gradients_switched)
+        self.inference = InferenceBlocks()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -186,6 +186,11 @@ class GraphRecorder:
             found.source = source
             self._number_inputs[source] = found
         return found
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How many calls and inputs the graph has, and how many tensors were met."""
+        return len(self.graph.graph.nodes), len(self.fakes)
 
     @property
     def acts(self) -> bool:
@@ -535,11 +540,11 @@ class GraphRecorder:
         """Inference mode is on, or off, until ``block`` is left."""
         if self._m.levels.inside or self.graph.checkpoint is not None:
             raise Unsupported("inference mode within a function transform or a checkpoint")
-        self.inference.enter(block, mode, self._state.step)
+        self._gradients_switched(self.inference.enter(block, mode, self._state.step))
 
     def leave_inference(self, block: Variable) -> None:
         """It is as before ``block``."""
-        self.inference.leave(block)
+        self._gradients_switched(self.inference.leave(block))
 
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""

@@ -83,7 +83,11 @@ def a_loss_of_variances(x):
 
 @program
 def arguments_of_distributions(x):
-    found = D.Normal(x, x + 0.5).log_prob(x), D.Beta(x + 1, x + 2).entropy(), D.Gamma(x + 1, x + 1).log_prob(x + 1)
+    found = (
+        D.Normal(x, x + 0.5, validate_args=True).log_prob(x),
+        D.Beta(x + 1, x + 2).entropy(),
+        D.Gamma(x + 1, x + 1).log_prob(x + 1),
+    )
     found += D.kl_divergence(D.Normal(x, 1.0), D.Normal(1.0, x + 1)), D.Poisson(x + 1).log_prob(x.round())
     return *found, D.Independent(D.Laplace(x, x + 1), 1).log_prob(x), D.Uniform(x, x + 2).log_prob(x + 1)
 

@@ -384,6 +384,14 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     return torch.einsum(equation, *operands)
 
 
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """`torch.unflatten`: the C++ asks of a length in data whether it is -1, which a view's is checked not to be."""
+    if isinstance(dim, int) and isinstance(sizes, tuple | list) and any(map(is_unbacked, sizes)):
+        at = wrap_dim(dim, input.dim())
+        return input.view([*input.shape[:at], *sizes, *input.shape[at + 1 :]])
+    return torch.Tensor.unflatten(input, dim, sizes)  # type: ignore[no-untyped-call]
+
+
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """`torch.nn.functional.one_hot`, which does not ask a fake for classes out of range: who runs it does."""
     input.fake_mode.risks += 1  # type: ignore[attr-defined]
@@ -404,6 +412,8 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.take_along_dim: take_along_dim,
     torch.Tensor.take_along_dim: take_along_dim,
     F.one_hot: one_hot,
+    torch.unflatten: unflatten,
+    torch.Tensor.unflatten: unflatten,
     F.max_pool1d: max_pool1d,
     torch.max_pool1d: max_pool1d,
     torch.tensor_split: tensor_split,
