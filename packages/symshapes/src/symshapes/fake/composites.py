@@ -23,6 +23,7 @@ from symshapes.fake.averages import AVERAGES
 from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
+from symshapes.fake.signals import SIGNALS
 from symshapes.fake.uncounted import UNCOUNTED, dropout
 from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
@@ -430,6 +431,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     **AVERAGES,
     **RECURRENT,
     **RESAMPLING,
+    **SIGNALS,
     **UNCOUNTED,
 }
 
