@@ -173,6 +173,8 @@ def lazy_bit_keys(conj: bool, neg: bool) -> Any | None:
 
 # What `torch.stft` calls once a signal is padded: its Python is run as it is.
 plain_stft: Any = torch._VF.stft  # type: ignore[attr-defined]
+# What `torch.block_diag` calls, told the same.
+plain_block_diag: Any = torch._VF.block_diag  # type: ignore[attr-defined]
 
 
 def image_function(name: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from symshapes import DimPolicy, FakeMode, ShapeEnv
-from symshapes.fake.signals import gradient, multi_dot, stft
+from symshapes.fake.signals import block_diag, gradient, multi_dot, stft
 
 WINDOW = torch.hann_window(8)
 X = torch.randn(9, 21, generator=torch.Generator().manual_seed(0))
@@ -14,7 +14,10 @@ X = torch.randn(9, 21, generator=torch.Generator().manual_seed(0))
 SPECTRA = {
     "plain": (X, {"n_fft": 8, "hop_length": 4, "window": WINDOW, "return_complex": True}),
     "one row": (X[0], {"n_fft": 8, "return_complex": True}),
-    "a short window": (X, {"n_fft": 9, "win_length": 6, "window": WINDOW[:6], "normalized": True, "return_complex": True}),
+    "a short window": (
+        X,
+        {"n_fft": 9, "win_length": 6, "window": WINDOW[:6], "normalized": True, "return_complex": True},
+    ),
     "no window": (X, {"n_fft": 8, "win_length": 5, "hop_length": 3, "onesided": False, "return_complex": True}),
     "as real": (X, {"n_fft": 8, "window": WINDOW, "return_complex": False}),
     "of complex numbers": (X.to(torch.complex64), {"n_fft": 8, "hop_length": 2}),
@@ -52,7 +55,12 @@ def test_multi_dot(sizes):
     torch.manual_seed(0)
     chain = [torch.randn(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
     if len(chain) > 1:
-        for each in (chain, [chain[0][0], *chain[1:]], [*chain[:-1], chain[-1][:, 0]], [chain[0][0], *chain[1:-1], chain[-1][:, 0]]):
+        for each in (
+            chain,
+            [chain[0][0], *chain[1:]],
+            [*chain[:-1], chain[-1][:, 0]],
+            [chain[0][0], *chain[1:-1], chain[-1][:, 0]],
+        ):
             assert torch.equal(multi_dot(each), torch.linalg.multi_dot(each))
 
 
@@ -96,3 +104,15 @@ def test_sizes_stay_open(name):
     assert not env.specializations()
     assert [int(size) for size in made.shape] == list(eager.shape)
     assert [int(step) for step in made.stride()] == list(eager.stride())
+
+
+BLOCKS = [
+    (X, X[0], torch.tensor(3)), (torch.ones(0, 2), torch.ones(2, 2, dtype=torch.int64)), (torch.tensor(1.5), torch.tensor(2)),
+    (torch.ones(2, dtype=torch.bool), torch.ones(1, dtype=torch.uint8)), (X.t(), X.to(torch.complex64)), (X,),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tensors", BLOCKS, ids=lambda tensors: str([tuple(t.shape) for t in tensors]))
+def test_block_diag(tensors):
+    mine, eager = block_diag(tensors), torch.block_diag(*tensors)
+    assert torch.equal(mine, eager) and mine.dtype == eager.dtype and mine.stride() == eager.stride()

@@ -142,7 +142,25 @@ def _first_parts(chain: list[Tensor]) -> dict[tuple[int, int], int]:
     return parts
 
 
+def block_diag(tensors: Sequence[Tensor]) -> Tensor:
+    """`torch.block_diag`, whose backward asks for each size: rows of each tensor between zeros, one below the other."""
+    if not tensors or any(each.dim() > 2 or each.device != tensors[0].device for each in tensors):
+        found: Tensor = _torch.plain_block_diag(tensors)
+        return found
+    dtype = tensors[0].dtype
+    for each in tensors[1:]:
+        dtype = torch.promote_types(dtype, each.dtype)
+    blocks = [each.view([1] * (2 - each.dim()) + list(each.shape)).to(dtype) for each in tensors]
+    width, left, rows = sum(each.shape[1] for each in blocks), 0, []
+    for each in blocks:
+        right = width - left - each.shape[1]
+        rows.append(torch.ops.aten.constant_pad_nd.default(each, [left, right], 0))
+        left = left + each.shape[1]
+    return torch.cat(rows)
+
+
 SIGNALS: dict[Any, Callable[..., Any]] = {
+    _torch.plain_block_diag: block_diag,
     _torch.plain_stft: stft,
     torch.gradient: gradient,
     torch.linalg.multi_dot: multi_dot,
