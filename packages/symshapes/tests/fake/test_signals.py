@@ -1,5 +1,6 @@
 """Spectra, differences and chains of products: the same numbers as eager's, bit for bit, and no size is taken for a constant."""
 
+import itertools
 import warnings
 
 import pytest
@@ -53,7 +54,7 @@ CHAINS = [
 @pytest.mark.parametrize("sizes", CHAINS, ids=str)
 def test_multi_dot(sizes):
     torch.manual_seed(0)
-    chain = [torch.randn(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
+    chain = [torch.randn(a, b) for a, b in itertools.pairwise(sizes)]
     if len(chain) > 1:
         for each in (
             chain,
