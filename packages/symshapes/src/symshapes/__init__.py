@@ -9,6 +9,7 @@ from symshapes.collecting import collection_held_back, imported_to_stay
 with imported_to_stay():
     from symshapes._torch import definer_of, python_kernels, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+    from symshapes.answers import going_on
     from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
     from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
@@ -105,7 +106,7 @@ with imported_to_stay():
         reset_rules,
         rules_changed,
     )
-    from symshapes.runtime_checks import refused, require
+    from symshapes.runtime_checks import OtherWay, refused, require
     from symshapes.straight_line import StraightLine, names_in
     from symshapes.turns import in_turn
     from symshapes.undisturbed import levels_kept, undisturbed_autograd
@@ -138,6 +139,7 @@ __all__ = [
     "Min",
     "Mod",
     "OperatorFacts",
+    "OtherWay",
     "Scan",
     "ShapeEnv",
     "ShapeGuard",
@@ -172,6 +174,7 @@ __all__ = [
     "fields_of",
     "finalizers_outside_modes",
     "fixed_ambient",
+    "going_on",
     "hint_of",
     "holds_all_of",
     "imported_to_stay",

@@ -57,6 +57,8 @@ class ProgramGlobals:
         self._check(namespace)
         key = (address(namespace), name)
         written = self.written.get(key)
+        if self._effects.reads is not None:
+            self._effects.reads.append(namespace[name] if written is None else self.written)
         if written is not None:
             if written[1] is None:
                 self._errors.throw(NameError, f"name {name!r} is not defined")
