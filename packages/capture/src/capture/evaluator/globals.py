@@ -46,9 +46,11 @@ class ProgramGlobals:
         self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
 
     def known(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable | None:
-        """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it)."""
+        """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it, or
+        if it is noted what is read)."""
         place = address(namespace)
-        if self.written or place in self._inputs or address(builtins) in self._inputs:
+        noted = self._effects.reads is not None
+        if noted or self.written or place in self._inputs or address(builtins) in self._inputs:
             return None
         return self._found.get((place, name))
 

@@ -53,7 +53,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         with m.effects.noting_reads() as reads:
             _check_effects(m, function, body, args, kwargs, so)
         if (changed or m.globals.written) and _may_reach(
-            [*reads, *real, *named.values()], [*changed, m.globals.written]
+            [function, *reads, *real, *named.values()], [*changed, m.globals.written]
         ):
             # It is made before the frame's changes are, of which it reads some.
             raise Unsupported(
