@@ -16,7 +16,7 @@ from inductor.cache import DiskCache
 from inductor.device import JointKernel, JointSource, Keep, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
-from inductor.triton.checks import IndexChecks
+from inductor.triton.checks import IndexChecks, Points
 from inductor.triton.expressions import ATOMIC_DTYPES, FACTORS, HALVES
 from inductor.triton.machine import Figures, facts_of, keep_to_own_folders
 
@@ -145,7 +145,7 @@ class TritonBackend:
         compiles each kernel at its first launch and keeps it on disk by content."""
         keep_to_own_folders()
         checking = {source.kernel.name for source in sources if checks_positions(source.kernel.body.ops)}
-        checks = IndexChecks(pinned=self.device_type == "cuda") if checking else None
+        checks = IndexChecks(self._points()) if checking else None
         number = None if checks is None else checks.number
         launches, calls = self._launches(), dict[str, Any]()
         if launches is not None:
@@ -165,6 +165,13 @@ class TritonBackend:
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
+
+    def _points(self) -> Points | None:
+        if self.device_type != "cuda":
+            return None
+        from inductor.triton.points import StreamPoints  # noqa: PLC0415  (see above)
+
+        return StreamPoints()
 
     def _launches(self) -> Launches | None:
         """Where it is kept how kernels are launched; None where it isn't."""

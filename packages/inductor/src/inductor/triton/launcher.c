@@ -250,7 +250,72 @@ make_kernel(PyObject *module, PyObject *args)
     return (PyObject *)kernel;
 }
 
+/* What CUDA's driver has for points of a stream. */
+typedef int (*EventRecord)(void *event, void *stream);
+typedef int (*EventCall)(void *event);
+typedef int (*Capturing)(void *stream, int *answer);
+static EventRecord event_record;
+static EventCall event_query, event_synchronize;
+static Capturing is_capturing;
+#define NOT_READY 600 /* CUDA_ERROR_NOT_READY */
+
+/* points(addresses of cuEventRecord, cuEventQuery, cuEventSynchronize and cuStreamIsCapturing) */
+static PyObject *
+points(PyObject *module, PyObject *args)
+{
+    unsigned long long record, query, synchronize, capturing;
+    if (!PyArg_ParseTuple(args, "KKKK", &record, &query, &synchronize, &capturing))
+        return NULL;
+    event_record = (EventRecord)(uintptr_t)record;
+    event_query = (EventCall)(uintptr_t)query;
+    event_synchronize = (EventCall)(uintptr_t)synchronize;
+    is_capturing = (Capturing)(uintptr_t)capturing;
+    Py_RETURN_NONE;
+}
+
+/* mark(device index, event) -> whether the event now stands for this point of the device's current stream: not while that is
+ * captured, where nothing runs. */
+static PyObject *
+mark(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2 || !event_record)
+        return PyErr_SetString(PyExc_TypeError, "mark(device, event), once points() was called"), NULL;
+    void *stream, *event = PyLong_AsVoidPtr(args[1]);
+    if ((!event && PyErr_Occurred()) || current_stream(args[0], &stream) < 0)
+        return NULL;
+    int capturing = 0, status;
+    if (is_capturing(stream, &capturing) == 0 && capturing)
+        Py_RETURN_FALSE;
+    Py_BEGIN_ALLOW_THREADS /* a full queue waits for the device */
+    status = event_record(event, stream);
+    Py_END_ALLOW_THREADS
+    if (status != 0) {
+        const char *text = NULL;
+        error_text(status, &text);
+        return PyErr_Format(PyExc_RuntimeError, "CUDA error %d at a point of a stream: %s", status, text ? text : "unknown");
+    }
+    Py_RETURN_TRUE;
+}
+
+/* reach(event): return once its point was reached. What went wrong on the device is torch's to raise. */
+static PyObject *
+reach(PyObject *module, PyObject *event_number)
+{
+    void *event = PyLong_AsVoidPtr(event_number);
+    if (!event && PyErr_Occurred())
+        return NULL;
+    if (event_query(event) == NOT_READY) {
+        Py_BEGIN_ALLOW_THREADS
+        event_synchronize(event);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"points", points, METH_VARARGS, "points(cuEventRecord, cuEventQuery, cuEventSynchronize, cuStreamIsCapturing)"},
+    {"mark", (PyCFunction)(void (*)(void))mark, METH_FASTCALL, "mark(device, event) -> whether it was"},
+    {"reach", reach, METH_O, "reach(event)"},
     {"kernel", make_kernel, METH_VARARGS, "kernel(name, kinds, device, plan, check, compile, whole=False) -> callable"},
     {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuLaunchKernelEx, cuGetErrorString)"},
     {NULL, NULL, 0, NULL},

@@ -22,7 +22,6 @@ from triton.runtime.build import compile_module_from_src
 
 from inductor.addresses import address_facts, address_header
 from inductor.triton.binary import Binary
-from inductor.triton.checks import cuda_driver
 from inductor.triton.processes import MOST
 
 T = TypeVar("T")
@@ -39,8 +38,17 @@ def serves(device: torch.device) -> bool:
 
 
 def launcher() -> Any:
-    """The native part of single kernels' launches."""
+    """The native part of single kernels' launches, and of waiting for them."""
     return load_native(SOURCE, "launcher")
+
+
+@functools.cache
+def points() -> Any:
+    """The same, which marks points of streams, too: its `mark` and `reach`."""
+    cuda, module = cuda_driver(), launcher()
+    functions = (cuda.cuEventRecord, cuda.cuEventQuery, cuda.cuEventSynchronize, cuda.cuStreamIsCapturing)
+    module.points(*map(_address, functions))
+    return module
 
 
 def may_serve() -> bool:
@@ -79,12 +87,13 @@ _natives: dict[str, Any] = {}
 def _load_native(source: Path, name: str) -> Any:
     module = compile_module_from_src(native_text(source), name)
     cuda = cuda_driver()
-    addresses = [
-        ctypes.cast(function, ctypes.c_void_p).value
-        for function in (cuda.cuLaunchKernel, cuda.cuLaunchKernelEx, cuda.cuGetErrorString)
-    ]
+    addresses = map(_address, (cuda.cuLaunchKernel, cuda.cuLaunchKernelEx, cuda.cuGetErrorString))
     module.configure(address_facts(), driver.active.get_current_stream, enter_device, *addresses)
     return module
+
+
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def enter_device(index: int) -> None:
@@ -107,6 +116,12 @@ def _context_of(index: int) -> ctypes.c_void_p:
     if status:
         raise RuntimeError(f"CUDA error {status}: device {index} cannot be used")
     return context
+
+
+@functools.cache
+def cuda_driver() -> Any:
+    """CUDA's driver library."""
+    return ctypes.CDLL("libcuda.so.1")
 
 
 def device_address(pinned: torch.Tensor) -> int:
