@@ -94,8 +94,9 @@ class Program:
         self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
         cells = {*code.co_cellvars, *self.free}
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
-        self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
-
+        self.hides_cells = bool(cells) and any(
+            op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops
+        )
         #: Why a frame of it is not evaluated within another's, if it is not.
         self.why_apart = self._why_apart(code)
 
