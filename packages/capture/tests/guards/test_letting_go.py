@@ -162,11 +162,11 @@ def test_a_program_tells_later_what_it_tells_at_once() -> None:
 
     Kind.entry = {"a": {}}
 
-    def made() -> list[Guard]:
-        entry = Attr(Const(Kind, "Kind"), "entry")
+    def made(kind: type) -> list[Guard]:
+        entry = Attr(Const(kind, "Kind"), "entry")
         return [
-            Guard(Local("x"), GuardKind.TYPE, Kind, "line"),
-            Guard(Const(Kind), GuardKind.NO_CLASS_ENTRY, "other"),
+            Guard(Local("x"), GuardKind.TYPE, kind, "line"),
+            Guard(Const(kind), GuardKind.NO_CLASS_ENTRY, "other"),
             Guard(Item(entry, "a"), GuardKind.LEN, 0, "line"),
             Guard(entry, GuardKind.HAS_KEY, "a"),
             Guard(entry, GuardKind.NO_KEYS, ("b", "c")),
@@ -174,8 +174,8 @@ def test_a_program_tells_later_what_it_tells_at_once() -> None:
             Guard(Attr(Local("x"), "a"), GuardKind.SAME_OBJECT, Item(entry, "a")),
         ]
 
-    at_once = program(*made())
-    guards = made()
+    at_once = program(*made(Kind))
+    guards = made(Kind)
     tree = build_tree(guards)
     later = guard_program(tree, holder.__code__, told_later=True)
     for told in (guards, tree.readings):
@@ -184,7 +184,7 @@ def test_a_program_tells_later_what_it_tells_at_once() -> None:
     assert later.texts == texts
     failed = later.explain_failure((3,))
     assert failed and failed == at_once.explain_failure((3,))
-    del Kind, made, at_once, guards, tree
+    del Kind, at_once, guards, tree
     gc.collect()
     assert gone() is None
     assert later.texts == texts
