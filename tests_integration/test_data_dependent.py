@@ -466,3 +466,71 @@ def test_two_lengths_in_data_of_which_one_may_stand_for_the_others_end_the_graph
     compiled, x = meta.compile(shaped, backend="eager"), torch.randn(12)
     for lengths in ([3, 4], [-1, 4], [2, -1]):
         assert torch.equal(compiled(x, torch.tensor(lengths)), shaped(x, torch.tensor(lengths)))
+
+
+def quantiles(x: Any, q: Any) -> Any:
+    return torch.quantile(x, q, dim=1).sum() + torch.nanquantile(x, 0.3, dim=0).sum() * 2
+
+
+def variances(x: Any, v: Any) -> Any:
+    return F.gaussian_nll_loss(x, x * 2, v.expand(6, 4).t(), full=True)
+
+
+def scaled(x: Any, v: Any) -> Any:
+    if not (v > 0).all():
+        raise ValueError(f"expected scales, but got {v}")
+    return (
+        torch.distributions.Normal(x, v.mean()).log_prob(x + 1)
+        + torch.distributions.Categorical(logits=x).entropy()[:, None]
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("fn", [quantiles, variances, scaled], ids=lambda fn: fn.__name__)
+def test_what_looks_at_data_to_refuse_it_is_one_graph(fn: Callable[..., Any], backend: str) -> None:
+    compiled = meta.compile(fn, backend=backend, fullgraph=True)
+    for v in (torch.tensor([0.2, 0.9, 0.5, 0.1]), torch.tensor([0.2, 1.9, -0.5, 0.1]), torch.ones(4)):
+        told = []
+        for each in (fn, compiled):
+            x = X.clone().requires_grad_()
+            try:
+                found = each(x, v)
+            except (RuntimeError, ValueError) as error:
+                told.append((type(error), str(error)))
+            else:
+                told.append((found.detach(), *torch.autograd.grad(found.sum(), x)))
+        if isinstance(told[0][0], type):
+            assert told[0] == told[1]
+        else:
+            torch.testing.assert_close(told[1], told[0])
+    assert capture.report(compiled).graph_count == 1
+
+
+def filled_up(x: Any, n: Any) -> Any:
+    k = int(n)
+    return x.view(k, 2) + torch.ones(k, 2)
+
+
+def filled_up_before(x: Any, n: Any) -> Any:
+    k = n.item()
+    return torch.ones(k, 2) * x.view(k, 2), x.unflatten(0, (k, 2)) - torch.zeros(k, 1)
+
+
+def filled_up_by_places(x: Any, n: Any) -> Any:
+    k = len(torch.nonzero(x > 0))
+    return x[x > 0].view(k, 1) + torch.ones(k, 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("fn", [filled_up, filled_up_before, filled_up_by_places], ids=lambda fn: fn.__name__)
+def test_a_length_in_data_of_a_view_is_that_of_others(fn: Callable[..., Any], backend: str) -> None:
+    compiled = meta.compile(fn, backend=backend, fullgraph=True)
+    for x in (X[0], -X[0]):
+        torch.testing.assert_close(compiled(x, torch.tensor(3)), fn(x, torch.tensor(3)))
+    if fn is filled_up:
+        for wrong in (torch.tensor(-1), torch.tensor(4)):
+            for each in (fn, compiled):
+                with pytest.raises(
+                    RuntimeError, match="negative dimension" if wrong < 0 else "invalid for input of size 6"
+                ):
+                    each(X[0], wrong)

@@ -363,3 +363,15 @@ def test_a_product_is_divisible_by_what_divides_a_factor():
     assert len(env.guards) == 1
     assert (s * t) % 5 == 0  # of this nobody knows
     assert len(env.guards) == 2
+
+
+def test_of_alternatives_what_is_left_holds():
+    env = ShapeEnv()
+    n = env.create_unbacked_int()
+    assert env.expect_true(((n == 3) | (n == -1)).node.expr)
+    assert env.statically_known((n == 3).node.expr) is None
+    assert env.expect_true((n >= 0).node.expr)
+    assert env.simplify(n.node.expr) == 3
+    k = env.create_unbacked_size()
+    assert env.expect_true(((k == 5) | (k == -1)).node.expr)  # of which one part does not hold from the start
+    assert env.simplify(k.node.expr) == 5

@@ -178,3 +178,59 @@ def test_compiles_nothing_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     base(1), base(2)
     on = False
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("first", [dataclasses.dataclass, symshapes.dataclass])
+@pytest.mark.parametrize("second", [dataclasses.dataclass, symshapes.dataclass])
+def test_inherits_across_both(first: Any, second: Any) -> None:
+    @first
+    class Base:
+        a: int
+        b: list[int] = field(default_factory=list, repr=False)
+
+    @second
+    class Derived(Base):
+        c: int = 3
+        a: str = "a"
+
+    made = Derived()
+    assert [each.name for each in fields(Derived)] == ["a", "b", "c"] and [each.name for each in fields(Base)] == [
+        "a",
+        "b",
+    ]
+    assert (made.a, made.b, made.c) == ("a", [], 3) and repr(made).endswith("Derived(a='a', c=3)")
+    assert (
+        dataclasses.is_dataclass(Derived)
+        and replace(made, c=4).c == 4
+        and dataclasses.asdict(made) == {"a": "a", "b": [], "c": 3}
+    )
+
+
+@pytest.mark.parametrize("dataclass", [dataclasses.dataclass, symshapes.dataclass])
+def test_slots_of_bases_are_not_made_again(dataclass: Any) -> None:
+    @dataclass(slots=True)
+    class Base:
+        a: int = 1
+
+    @dataclass(slots=True)
+    class Derived(Base):
+        a: int = 2
+        b: int = 3
+
+    assert Derived.__slots__ == ("b",) and (Derived().a, Derived().b) == (2, 3) and not hasattr(Derived(), "__dict__")
+    assert Derived.__qualname__.endswith("Derived") and Derived.__module__ == __name__
+
+
+@pytest.mark.parametrize("dataclass", [dataclasses.dataclass, symshapes.dataclass])
+def test_a_default_that_changes_is_refused(dataclass: Any) -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @dataclass
+        class Wrong:
+            a: list[int] = []
+
+
+def test_what_only_the_standard_ones_take_is_refused() -> None:
+    for kind in (dataclasses.InitVar[int], "InitVar[int]", "dataclasses.KW_ONLY", dataclasses.KW_ONLY):
+        with pytest.raises(TypeError, match="only the standard"):
+            symshapes.dataclass(type("Wrong", (), {"__annotations__": {"a": kind}}))

@@ -13,8 +13,9 @@ import torch
 from torch import fx
 
 from aotgrad import _torch, formulas
+from aotgrad.errors import Unsupported
 from aotgrad.polyfills import POLYFILLS
-from symshapes import taking_symbols
+from symshapes import FakeMode, UnbackedError, going_on, taking_symbols
 
 Enter = Callable[[fx.Node], None]
 
@@ -52,6 +53,7 @@ class TracedRun(QuietInterpreter):
     """One run of a captured graph under a tracer. `enter` hears of each call before it runs. `untraced`: operators whose
     own formulas for gradients are not traced. `shortcuts`: what is called in a call's place, given the values of nodes by `env`'s
     look-up; the calls that it makes needless are not run. `symbolic`: whether sizes are symbols. `note_data` is told of each `Tensor.data`.
+    `fake_mode` is where it runs, which finds out what a call that looks at data goes on with.
 
     What the calls gave stays alive with it, so that `call_of` can tell values apart by identity.
     """
@@ -64,10 +66,12 @@ class TracedRun(QuietInterpreter):
         shortcuts: Mapping[fx.Node, Shortcut] | None = None,
         symbolic: bool = False,
         note_data: Callable[[Any], None] | None = None,
+        fake_mode: FakeMode | None = None,
     ) -> None:
         super().__init__(module, keep_values=True)
         self.note_data = note_data
         self.symbolic = symbolic
+        self.fake_mode = fake_mode
         self.enter = enter
         self.untraced = untraced
         self.shortcuts = shortcuts or {}
@@ -90,7 +94,7 @@ class TracedRun(QuietInterpreter):
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = taking_symbols(POLYFILLS.get(target, target), (*args, *kwargs.values()))
-        result = super().call_function(function, args, kwargs)
+        result = self._going_on(lambda: super(TracedRun, self).call_function(function, args, kwargs))
         if self.note_data is not None and target is getattr and args[1] == "data":
             self.note_data(result)
         return result
@@ -101,7 +105,19 @@ class TracedRun(QuietInterpreter):
             return function(*args, **kwargs)
         method = getattr(args[0], target)
         taking = taking_symbols(method, (*args[1:], *kwargs.values()))
-        return super().call_method(target, args, kwargs) if taking is method else taking(*args[1:], **kwargs)
+        if taking is not method:
+            return taking(*args[1:], **kwargs)
+        return self._going_on(lambda: super(TracedRun, self).call_method(target, args, kwargs))
+
+    def _going_on(self, call: Callable[[], Any]) -> Any:
+        """What a call gives, also where it looks at data only to refuse it."""
+        try:
+            return call()
+        except (UnbackedError, Unsupported) as error:
+            asks = isinstance(error, UnbackedError) or isinstance(error.__cause__, UnbackedError)
+            if not asks or self.fake_mode is None or _torch.in_transform():
+                raise
+            return going_on(self.fake_mode, call)
 
     def call_of(self, value: Any) -> fx.Node | None:
         """The first call that gave this very value; None if none did."""

@@ -210,7 +210,9 @@ class _Traced:
         ran = None
         if isinstance(program, fx.GraphModule):
             symbolic = fake_mode.shape_env is not None and bool(fake_mode.shape_env.symbols())
-            ran = TracedRun(program, tracer.recorder.enter_call, untraced, shortcuts, symbolic, tracer.note_data)
+            ran = TracedRun(
+                program, tracer.recorder.enter_call, untraced, shortcuts, symbolic, tracer.note_data, fake_mode
+            )
         with (
             _grad_mode_kept(),
             levels_kept(),

@@ -305,3 +305,11 @@ def test_what_kernels_refuse_or_read_otherwise_is_left_to_them():
     ]
     for op, args, kwargs in left:
         assert TABLE[op](*args, **kwargs) is NotImplemented, op
+
+
+def test_equal():
+    x = torch.tensor([1.0, math.nan])
+    for other in (x.clone(), torch.ones(2), torch.tensor([1.0, 2.0])):
+        assert TABLE[aten.equal.default](other.nan_to_num(), other) == torch.equal(other.nan_to_num(), other)
+    assert TABLE[aten.equal.default](x, x) is NotImplemented  # whose elements nobody looks at
+    assert TABLE[aten.equal.default](x, torch.ones(3)) is NotImplemented

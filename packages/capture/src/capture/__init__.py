@@ -12,10 +12,10 @@ from symshapes import (
     mark_unbacked,
     maybe_mark_dynamic,
 )
-from symshapes import collection_held_back as _collection_held_back
+from symshapes import imported_to_stay as _imported_to_stay
 from symshapes import own_folders as _own_folders
 
-with _collection_held_back():
+with _imported_to_stay():
     from . import config
     from .api import compile, compile_module, explain, report, reset, trace
     from .backends import backend_named, list_backends

@@ -118,6 +118,8 @@ class Attempt:
                 raise Stopped(
                     m.modes.since, "a torch-function mode that is in force beyond the frame", self.stopped_line()
                 )
+            if m.recorder.inference.inside:
+                raise Stopped(m.recorder.inference.since, "inference mode beyond the frame", self.stopped_line())
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
@@ -125,6 +127,9 @@ class Attempt:
                 raise Stopped(m.modes.since, here.reason or "a torch-function mode", self.stopped_line()) from None
             if m.levels.inside:
                 raise Stopped(m.levels.since, here.reason or "a function transform", self.stopped_line()) from None
+            if m.recorder.inference.inside:
+                since = m.recorder.inference.since
+                raise Stopped(since, here.reason or "inference mode", self.stopped_line()) from None
         except Unsupported as problem:
             step = problem.step or m.state.step
             raise Stopped(step, problem.reason, self.stopped_line(), while_so=problem.while_so) from problem

@@ -137,7 +137,8 @@ CAUSES: tuple[Cause, ...] = (
     # Data
     Cause(
         "B101", "break", "A decision by a tensor's value",
-        "The program branches, loops or chooses by what is in a tensor, which is known only while it runs.",
+        "The program branches, loops or chooses by what is in a tensor, which is known only while it runs. A branch of which one way raises is "
+        "a check in the graph, and no break, unless the program handles what is raised, or what the graph does cannot be taken back.",
         "Use `torch.where` or `torch.cond`; decide by sizes, which are known; or take the decision out of what is compiled.",
         "branch on a tensor's value",
         r"branch on a tensor|a decision by|a condition on",

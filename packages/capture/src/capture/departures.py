@@ -33,6 +33,8 @@ class Departures:
         tensors = [v for v in given if isinstance(v, Tensor)]
         self._given = [v for v in tensors if v.source is None and v.given]
         self._made |= {id(v): _frozen_parameter for v in tensors if v.cls is torch.nn.Parameter}
+        if m.recorder.inference.met and not m.recorder.inference.before:
+            self._made |= {id(v): made_in_inference for v in tensors if v.source is None and v.fake.is_inference()}
         if not history:
             return
         for act in history.acts:
@@ -96,6 +98,17 @@ def _frozen_parameter(tensor: torch.Tensor) -> torch.Tensor:
 
 def _parameter(tensor: torch.Tensor) -> torch.Tensor:
     return torch.nn.Parameter(tensor)
+
+
+def made_in_inference(tensor: torch.Tensor) -> torch.Tensor:
+    """An inference tensor of the same memory."""
+    if tensor.is_inference():
+        return tensor
+    with torch.inference_mode():
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+        made = made.conj() if tensor.is_conj() else made
+        return torch._neg_view(made) if tensor.is_neg() else made
 
 
 class _Spent(torch.autograd.Function):

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from symshapes import Checkpoint, LazyGraphModule, dataclass
+from symshapes import Checkpoint, LazyGraphModule, OtherWay, dataclass, require
 
 from .causes import Cause, cause_of
 from .guards import Guard, GuardKind
@@ -174,6 +174,11 @@ class GraphBuilder:
         """The calls that may raise by what is in their arguments."""
         return [node for node in self.graph.nodes if "risk" in node.meta]
 
+    @property
+    def takes_other_ways(self) -> bool:
+        """Whether the frame has to start again where the graph raises."""
+        return any(map(takes_other_way, self.graph.nodes))
+
     def unread_risks(self, outputs: Sequence[fx.Node], line: str) -> list[fx.Node]:
         """What must be among the outputs as well, for its call to be made: it may raise, and nothing that is done depends on it."""
         risks = self.risks
@@ -276,6 +281,11 @@ def _gives_what_is_there(node: fx.Node) -> bool:
         isinstance(each.meta.get("val"), torch.SymFloat) for each in node.all_input_nodes
     )
     return integral and node.op.startswith("call") and not _has_effect(node)
+
+
+def takes_other_way(node: fx.Node) -> bool:
+    """Whether a call checks that the program goes the way that was captured; where it fails the frame has to start again."""
+    return node.target is require and node.args[2] == OtherWay.__name__
 
 
 def _version(fake: Any) -> int | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, field
 from typing import Any, TypeVar, dataclass_transform
 
 from capture._native import Record, lay_out
-from symshapes import dataclass
+from symshapes import dataclass, fields_of
 
 __all__ = ["SAME", "Record", "record"]
 
@@ -29,7 +29,7 @@ def record(*, eq: bool = True) -> Callable[[type[Made]], type[Made]]:
                 2 if not (eq and each.compare) else 1 if "same" in each.metadata else 0,
                 () if each.default is MISSING else (each.default,),
             )
-            for each in fields(made)
+            for each in fields_of(made).values()
         ]
         lay_out(made, tuple(laid_out))
         found: type[Made] = made

@@ -24,7 +24,8 @@ from .bytecode import Instruction, argument_names, assemble, build, liveness
 from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
-from .errors import GraphRefused, SkipFrame
+from .errors import EvaluateAgain, GraphRefused, SkipFrame
+from .evaluator.assertions import STAYS
 from .evaluator.frame import HandlerState
 from .evaluator.levels import leaving_levels
 from .evaluator.program import program_of
@@ -207,6 +208,9 @@ class Replacement:
         m = self._m
         told = [node.meta["val"] for node in outputs]
         m.recorder.graph.finish([*outputs, *unread])
+        if m.recorder.graph.takes_other_ways and not any(self._starts_again(tells=tells)):
+            m.effects.ran_ahead.add(STAYS)
+            raise EvaluateAgain(STAYS)
         if m.recorder.dynamic_sizes.env.has_open and m.recorder.fake_mode.may_share([*m.recorder.graph.inputs, *told]):
             raise Stopped(
                 m.recorder.doubtful, "what it gives may be a copy or not, which sizes of 1 decide", self._attempt.line
@@ -274,13 +278,11 @@ class Replacement:
         m, sources = self._m, captured.sources
         graph = m.recorder.graph
         eager = eagerly(captured.module)
-        written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
-        generators = graph.generators()
-        repeats = not (graph.lasts or written or generators)
-        undoes = not repeats and self._undoes(written, tells)
+        repeats, undoes = self._starts_again(tells=tells)
         tried = repeats and not as_it_is
         if undoes:
-            compiled = Undoing(compiled, eager, written, generators)
+            written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
+            compiled = Undoing(compiled, eager, written, graph.generators())
         places = tuple(
             i
             for i, source in enumerate(sources)
@@ -317,6 +319,16 @@ class Replacement:
         loads, e.out = e.out, emitted
         made = [i.argval for i in emitted if i.opname == "STORE_FAST"]
         self._where_raised = starting_again(start, call, loads, len(shown), made)
+
+    def _starts_again(self, *, tells: bool) -> tuple[bool, bool]:
+        """Whether the frame may start again where the graph raises: since that leaves nothing behind, or takes it back.
+
+        ``tells``: of the frame's changes the graph is not all.
+        """
+        graph = self._m.recorder.graph
+        written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
+        repeats = not (graph.lasts or written or graph.generators())
+        return repeats, not repeats and self._undoes(written, tells)
 
     def _undoes(self, written: Sequence[int], tells: bool) -> bool:
         """Whether what the graph leaves behind is to be taken back where it raises: that can be, and someone sees the difference."""

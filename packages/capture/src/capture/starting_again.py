@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from symshapes import OtherWay
+
 from . import _native
 from .bytecode import Handler, Instruction, build
 from .settings import put_back, putting_back, restored
@@ -46,7 +48,7 @@ class Start:
             torch.autocast_increment_nesting()
             while torch.autocast_decrement_nesting() > self._nesting:
                 pass
-        if isinstance(error, Undone):
+        if isinstance(error, Undone | OtherWay):
             return True
         return self._repeats and is_of_call(error, self._waits) and is_programs(error, self._captured, inputs)
 
@@ -94,7 +96,7 @@ class Undoing:
             return self._compiled(*inputs)
         except Exception as error:
             self._put_back(kept, states)
-            undone = is_programs(error, self._captured, inputs)
+            undone = isinstance(error, OtherWay) or is_programs(error, self._captured, inputs)
             self._put_back(kept, states)
             if not undone:
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,8 @@ class Holder:
 
 
 HOLDER = Holder()
+NESTED: dict[str, Any] = {"holders": [Holder()]}
+KINDS = [1, 2, 3]
 
 
 @typing.runtime_checkable
@@ -63,7 +66,17 @@ def with_effects(k: int) -> int:
     return k + 1
 
 
-CACHED = (of_state, of_number, of_object, of_own_objects, with_effects)
+@functools.lru_cache
+def of_nested(k: int) -> int:
+    return int(NESTED["holders"][0].scale) + k
+
+
+@functools.lru_cache
+def of_none_of_it(k: int) -> tuple[int, ...]:
+    return tuple(KINDS[:k])
+
+
+CACHED = (of_nested, of_none_of_it, of_state, of_number, of_object, of_own_objects, with_effects)
 
 
 def state_changed(x: torch.Tensor) -> Any:
@@ -90,6 +103,27 @@ def own_objects(x: torch.Tensor) -> Any:
     return x + 1, of_own_objects(3)
 
 
+def nested_changed(x: torch.Tensor) -> Any:
+    NESTED["holders"][0].scale = 4
+    return x * of_nested(1)
+
+
+def class_changed(x: torch.Tensor) -> Any:
+    Holder.extra_scale = 3  # type: ignore[attr-defined]
+    return x * of_class(1), Holder.extra_scale  # type: ignore[attr-defined]
+
+
+@functools.lru_cache
+def of_class(k: int) -> int:
+    return getattr(Holder, "extra_scale", 1) + k
+
+
+def another_changed(x: torch.Tensor) -> Any:
+    STATE.setdefault("known", {})[type(x).__name__] = HOLDER
+    HOLDER.scale = 5
+    return x * HOLDER.scale, of_none_of_it(2), of_own_objects(4)
+
+
 def effects(x: torch.Tensor) -> Any:
     return x + 1, with_effects(3), STATE["told"]
 
@@ -113,13 +147,28 @@ def _reset() -> None:
     STATE["k"] = 1
     vars(HOLDER).clear()
     HOLDER.scale = 2
-    for each in CACHED:
+    vars(NESTED["holders"][0]).clear()
+    NESTED["holders"][0].scale = 2
+    if hasattr(Holder, "extra_scale"):
+        del Holder.extra_scale
+    for each in (*CACHED, of_class):
         each.cache_clear()
 
 
 @pytest.mark.parametrize(
     "fn",
-    [state_changed, global_changed, object_changed, object_as_it_is, own_objects, effects, protocol_after_a_change],
+    [
+        state_changed,
+        global_changed,
+        object_changed,
+        object_as_it_is,
+        own_objects,
+        effects,
+        protocol_after_a_change,
+        nested_changed,
+        class_changed,
+        another_changed,
+    ],
 )
 def test_as_plain(fn: Callable[..., Any]) -> None:
     x = torch.ones(2)
@@ -137,6 +186,12 @@ def test_computes_only() -> None:
     assert torch.equal(capture.compile(object_as_it_is, fullgraph=True)(x), x * 2)
 
 
+def test_what_it_does_not_read_may_be_changed_before() -> None:
+    """As a table of kinds that is filled at the first call, beside recipes that are remembered."""
+    assert capture.compile(another_changed, fullgraph=True)(torch.ones(2))[1:] == ((1, 2), (1, 4, 4, 4))
+    assert STATE["known"] == {"Tensor": HOLDER}
+
+
 def test_whole_after_the_first_call() -> None:
     compiled, x = capture.compile(effects), torch.ones(2)
     compiled(x)
@@ -145,6 +200,24 @@ def test_whole_after_the_first_call() -> None:
     compiled(x)
     assert len(capture.report(compiled).breaks) == breaks
     assert capture.report(compiled).graphs[-1].breaks == []
+
+
+def test_an_attribute_that_a_module_makes_as_it_is_asked_for() -> None:
+    """As packages import their parts: `__getattr__` puts it there."""
+    module = types.ModuleType("lazy_module")
+
+    def make(name: str) -> int:
+        if name != "part":
+            raise AttributeError(name)
+        module.part = 4  # type: ignore[attr-defined]
+        return 4
+
+    make.__code__ = make.__code__.replace(co_filename=torch.__file__)  # of what is installed, and called for real
+    module.__getattr__ = make  # type: ignore[method-assign]
+    compiled = capture.compile(lambda x: x + module.part, fullgraph=True)  # type: ignore[attr-defined]
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 5.0))
+    assert capture.report(compiled).graph_count == 1
 
 
 def test_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,21 +8,19 @@ environment says (`INDUCTOR_DEVICE_BACKENDS`), the only one that is installed. B
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions
+from importlib.metadata import EntryPoint
 
 import torch
 
 from inductor.device import DeviceBackend
+from inductor.distributions import distributions_saying, normal
 from inductor.traits import DeviceTraits
 from symshapes import dataclass
 
 GROUP = "inductor.device_backends"
 VARIABLE = "INDUCTOR_DEVICE_BACKENDS"
-_SAID = "entry_points.txt"
-"""Where a distribution says what it brings."""
 
 BackendOf = Callable[[torch.device], DeviceBackend]
 
@@ -115,7 +113,7 @@ def _unnamed(kind: str) -> DeviceBackend:
 
 
 def _named(kind: str, distribution: str, installed: Mapping[str, EntryPoint]) -> DeviceBackend:
-    name = _normal(distribution)
+    name = normal(distribution)
     if name not in installed:
         message = (
             f"{distribution!r} brings no device backend for {kind!r}; installed are {', '.join(installed) or 'none'}"
@@ -134,27 +132,10 @@ def _named(kind: str, distribution: str, installed: Mapping[str, EntryPoint]) ->
 def _installed(kind: str) -> dict[str, EntryPoint]:
     """Entry points for a device type by the distribution that has them."""
     found: dict[str, EntryPoint] = {}
-    for each in distributions():
-        # Others' entry points are not parsed: of all that are installed that takes most of the time.
-        text = each.read_text(_SAID)
-        if text is None or GROUP not in text or _first(each.name, text) != text:
-            continue
+    for each in distributions_saying(GROUP):
         for entry in each.entry_points.select(group=GROUP, name=kind):
-            found.setdefault(_normal(each.name), entry)
+            found.setdefault(normal(each.name), entry)
     return found
-
-
-def _first(name: str, text: str) -> str | None:
-    """What the distribution says of that name that Python would import; `text` where it lies under another name than it has."""
-    try:
-        return distribution(name).read_text(_SAID)
-    except PackageNotFoundError:
-        return text
-
-
-def _normal(name: str) -> str:
-    """A distribution's name as installers compare them."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _wanted() -> dict[str, str]:

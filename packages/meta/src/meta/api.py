@@ -10,9 +10,9 @@ from typing import Any, TypeVar, overload
 import torch
 
 import capture
-from symshapes import collection_held_back
+from symshapes import imported_to_stay
 
-with collection_held_back():
+with imported_to_stay():
     from inductor import prepare_backends
     from meta.backends import BACKENDS, WITH_MODES, Backend, backend_named, inductor
     from meta.modes import mode_named

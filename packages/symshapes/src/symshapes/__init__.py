@@ -3,12 +3,13 @@
 # First of all, and for all parts, since each imports this one: whether this Python and this torch will do.
 from symshapes import _supported as _supported  # isort: split
 
-from symshapes.collecting import collection_held_back
+from symshapes.collecting import collection_held_back, imported_to_stay
 
-# What an import makes stays: a collection would walk over all that the program has, and find nothing.
-with collection_held_back():
+# A collection would walk over all that the program has, and find nothing.
+with imported_to_stay():
     from symshapes._torch import definer_of, python_kernels, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+    from symshapes.answers import going_on
     from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
     from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
@@ -93,7 +94,7 @@ with collection_held_back():
         maybe_mark_dynamic,
         policy_of,
     )
-    from symshapes.records import dataclass
+    from symshapes.records import dataclass, fields_of
     from symshapes.rules import (
         DataDependentError,
         TensorMeta,
@@ -105,7 +106,7 @@ with collection_held_back():
         reset_rules,
         rules_changed,
     )
-    from symshapes.runtime_checks import refused, require
+    from symshapes.runtime_checks import OtherWay, refused, require
     from symshapes.straight_line import StraightLine, names_in
     from symshapes.turns import in_turn
     from symshapes.undisturbed import levels_kept, undisturbed_autograd
@@ -138,6 +139,7 @@ __all__ = [
     "Min",
     "Mod",
     "OperatorFacts",
+    "OtherWay",
     "Scan",
     "ShapeEnv",
     "ShapeGuard",
@@ -169,10 +171,13 @@ __all__ = [
     "expr_text",
     "facts_if_operator",
     "facts_of",
+    "fields_of",
     "finalizers_outside_modes",
     "fixed_ambient",
+    "going_on",
     "hint_of",
     "holds_all_of",
+    "imported_to_stay",
     "in_turn",
     "index_symbol",
     "inverse_permutation",

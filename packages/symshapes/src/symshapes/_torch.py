@@ -171,6 +171,12 @@ def lazy_bit_keys(conj: bool, neg: bool) -> Any | None:
     return keys.add(torch._C.DispatchKey.Negative) if conj and neg else keys
 
 
+# What `torch.stft` calls once a signal is padded: its Python is run as it is.
+plain_stft: Any = torch._VF.stft  # type: ignore[attr-defined]
+# What `torch.block_diag` calls, told the same.
+plain_block_diag: Any = torch._VF.block_diag  # type: ignore[attr-defined]
+
+
 def image_function(name: str) -> Any:
     """torch's function that resizes or pools images: a function of `torch.nn.functional` calls it, and nothing public is it."""
     return getattr(torch._C._nn, name)

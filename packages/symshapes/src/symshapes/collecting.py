@@ -1,4 +1,4 @@
-"""Python's garbage collector, held back while a program is compiled.
+"""Python's garbage collector, held back while a program is compiled and while what compiles is imported.
 
 Compiling makes a great many objects, and most of them live on. Each quarter more of them the collector walks over all objects of the
 program, torch's and the model's modules included, which takes longer than a frame's capture.
@@ -27,3 +27,20 @@ def collection_held_back() -> Iterator[None]:
     finally:
         if not gc.get_threshold()[0]:
             gc.set_threshold(first, *others)
+
+
+_FROZEN_AT_START = 1000
+"""Objects that CPython itself freezes as it starts, at most: 375 on 3.12. A program that freezes does so after its imports, which make far more."""
+
+
+@contextmanager
+def imported_to_stay() -> Iterator[None]:
+    """The same around imports: what they made counts as old at once. Else the first collection after them would walk over all of it.
+
+    Where the program has frozen objects of its own nothing is said of their age: all that is frozen can only be thawed together.
+    """
+    with collection_held_back():
+        yield
+        if gc.isenabled() and gc.get_freeze_count() < _FROZEN_AT_START:
+            gc.freeze()
+            gc.unfreeze()

@@ -184,6 +184,7 @@ class Constraints:
         self._least: dict[Expr, int] = {}  # r -> c: r >= c
         self._zeros: set[Expr] = set()
         self._nonzeros: set[Expr] = set()
+        self._either: list[Any] = []  # of each one part or another
         self._simplified: dict[Any, Any] = {}
         self._decided: dict[Any, bool] = {}
 
@@ -338,7 +339,25 @@ class Constraints:
     # Learning
 
     def learn(self, condition: Any) -> None:
-        """Take a condition as true."""
+        """Take a condition as true, and what is left of others of which one part or another holds."""
+        self._learn(condition)
+        if self._either:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Learn the parts of alternatives whose other parts do not hold."""
+        version, seen = -1, len(self.refined)
+        while self._either and (version != self.version or seen != len(self.refined)):
+            version, seen = self.version, len(self.refined)
+            waiting, self._either = self._either, []
+            for condition in waiting:
+                parts = [part for part in condition.args if self.decide(self.simplify(part)) is not False]
+                if len(parts) == 1:
+                    self._learn(parts[0])
+                elif not any(self.decide(self.simplify(part)) for part in parts):
+                    self._either.append(condition)
+
+    def _learn(self, condition: Any) -> None:
         condition = self.simplify(condition)
         if condition is S.true:
             return
@@ -347,6 +366,8 @@ class Constraints:
         if kind is sympy.And:
             for arg in condition.args:
                 self.learn(arg)
+        elif kind is sympy.Or:
+            self._either.append(condition)
         elif kind is sympy.Not:
             self._decided[condition.args[0]] = False
         elif kind in RELATIONS and is_integral(condition):

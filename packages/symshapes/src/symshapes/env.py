@@ -74,6 +74,8 @@ class ShapeEnv:
         self.constraints = Constraints()
         self.nodes: dict[Any, SymNode] = {}
         """Nodes that were made of numbers, or of other nodes: the same few are composed thousands of times."""
+        self.answers: Any = None
+        """Who answers the questions of a call that goes on with one answer only (`symshapes.answers`); None for nobody."""
         self.operator: object = ""
         """What runs: a `FakeMode` says it, so that it is known what took a size for a constant."""
         self._specializations: list[Specialization] = []

@@ -26,6 +26,8 @@ class Environment(Protocol):
     """What a node asks of the `ShapeEnv` that it belongs to."""
 
     constraints: Constraints
+    answers: Any
+    """Who is asked in its place, of a call that goes on with one answer only; None for nobody."""
     nodes: dict[Any, SymNode]
     """Nodes by what they are made of: the same few are composed thousands of times."""
 
@@ -204,6 +206,8 @@ class SymNode:
     def guard_bool(self, file: str, line: int) -> bool:
         """Its value as a bool, with a guard."""
         if self._known is None:
+            if self.env.answers is not None:
+                return bool(self.env.answers.of(self.expr, self.hint))
             self._known = bool(self.env.evaluate(self.expr, self.hint))
         return self._known
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS
+from symshapes.expr.floats import FLOAT_FUNCTIONS, computation, text_of
 from symshapes.expr.symbols import SYMBOLIC
 from symshapes.node import SymNode, number_of_node
 
@@ -27,7 +27,7 @@ def _node(number: Any, like: SymNode) -> SymNode:
 
 
 def _make(name: str) -> Callable[..., Any]:
-    compute = FLOAT_FUNCTIONS[name].compute
+    compute = computation(name)
 
     def function(*numbers: Any) -> Any:
         like = next((number.node for number in numbers if isinstance(number, SYMBOLIC)), None)
@@ -41,9 +41,7 @@ def _make(name: str) -> Callable[..., Any]:
         return number_of_node(made)
 
     function.__name__ = function.__qualname__ = f"sym_{name.lower()}"
-    function.__doc__ = (
-        f"`{FLOAT_FUNCTIONS[name].text}` of numbers, of which some may be symbolic; raises what it raises."
-    )
+    function.__doc__ = f"`{text_of(name)}` of numbers, of which some may be symbolic; raises what it raises."
     return function
 
 

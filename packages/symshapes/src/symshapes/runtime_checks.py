@@ -11,9 +11,15 @@ import torch
 
 from symshapes.rules.registry import register_rule
 
+
+class OtherWay(RuntimeError):
+    """What is in the data sends a program another way than the one that was compiled: whoever runs the graph starts it again without."""
+
+
 _ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (
+        OtherWay,
         RuntimeError,
         ValueError,
         IndexError,
@@ -46,6 +52,11 @@ def refused(message: str, error: str, line: str) -> Exception:
     if line:
         found.add_note(f"checked for {line}")
     return found
+
+
+def is_checked(error: Exception) -> bool:
+    """Whether `require` can raise such an exception."""
+    return _ERRORS.get(type(error).__name__) is type(error)
 
 
 def _check(condition: Any, message: str, error: str, line: str) -> None:

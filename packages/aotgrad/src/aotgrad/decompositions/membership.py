@@ -1,4 +1,4 @@
-"""Whether elements are among others: as in eager's kernel for few others, each is compared with each."""
+"""Whether elements are among others, or all equal to others: as in eager's kernel for few others, each is compared with each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous, has_no_elements
 from aotgrad.decompositions.registry import decomposition
+from symshapes import FakeTensor, same_sizes
 
 aten = torch.ops.aten
 
@@ -39,6 +40,21 @@ def isin_scalar(elements: Tensor, test_element: Any, *, assume_unique: bool = Fa
     if has_no_elements(elements) or (isinstance(test_element, float) and not elements.is_floating_point()):
         return NotImplemented
     return contiguous(elements != test_element if invert else elements == test_element)
+
+
+@decomposition(aten.equal.default)
+def equal(self: Tensor, other: Tensor) -> Any:
+    """Whether all elements are equal, as a number that is in data. Not of one memory, whose elements the kernel does not look at."""
+    alike = self.dtype == other.dtype and self.device == other.device and same_sizes(self, other)
+    if not alike or _shares(self, other):
+        return NotImplemented
+    return aten._local_scalar_dense.default(aten.all.default(self == other))
+
+
+def _shares(one: Tensor, other: Tensor) -> bool:
+    if isinstance(one, FakeTensor) and isinstance(other, FakeTensor):
+        return one.storage_key is other.storage_key
+    return one is other
 
 
 def _is_mixed(elements: Tensor, others: Tensor) -> bool:

@@ -96,6 +96,8 @@ class VariableBuilder:
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
         cls = type(value)
+        if self._effects.reads is not None:
+            self._effects.reads.append(value)
         if type(cls) is not type and compares_in_its_own_way(type(cls)):
             raise Unsupported(f"an object of class {cls.__name__}, whose metaclass says what it is equal to")
         if cls in CONSTANT_TYPES:

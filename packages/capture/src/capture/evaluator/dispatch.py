@@ -22,6 +22,7 @@ from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic, is_written
 from capture.variables.objects import Object
 from capture.variables.operations import COMPARE, DISPATCHED, INPLACE, UNARY
+from capture.variables.operator_methods import is_of_sequences, operator_method, takes
 from capture.variables.sequences import Sequence, Tuple
 from capture.variables.sets import Set
 from capture.variables.slices import Range, Slice
@@ -43,17 +44,17 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
         _check_operator(m, f"__{name}__", left)
         _check_operator(m, f"__r{name}__", right)
         return m.recorder.record("call_function", function, [left, right], {})
-    if symbol == "%" and _is_own_text(m, left, right):
+    if symbol == "%" and _formats(m, left, right):
         return Constant(m.operators.percent(left.value, right))  # type: ignore[attr-defined]
+    for side in (left, right):
+        if isinstance(side, DictView):
+            joined = _asked(m, left, right, f"__{name}__") or side.with_others(m, symbol, left, right)
+            if joined is not None:
+                return joined
     if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
             return found
-    for side in (left, right):
-        if isinstance(side, DictView):
-            joined = side.with_others(m, symbol, left, right)
-            if joined is not None:
-                return joined
     shown = left, right
     left, right = left.as_operand(m), right.as_operand(m)
     made = left.binary(m, symbol, right)
@@ -71,13 +72,14 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
 
 
-def _is_own_text(m: Interpreter, left: Variable, right: Variable) -> bool:
-    """Whether a text's ``%`` gets a text of a class of the program's, which is asked for its ``__str__``."""
-    if not isinstance(left, Constant) or type(left.value) is not str or not isinstance(right, Object):
+def _formats(m: Interpreter, left: Variable, right: Variable) -> bool:
+    """Whether ``%`` asks a text alone for an object: all but a text of the program's with a say of its own."""
+    if not isinstance(left, Constant) or not isinstance(left.value, str | bytes) or not isinstance(right, Object):
         return False
-    held = right.payload
-    is_text = isinstance(held, Constant) and isinstance(held.value, str)
-    return is_text and not isinstance(class_lookup(m, right.cls, "__rmod__")[0], types.FunctionType)
+    if isinstance(left.value, bytes):
+        raise Unsupported("an object in a format of bytes")
+    is_text = is_among(str, right.cls.__mro__)
+    return not (is_text and isinstance(class_lookup(m, right.cls, "__rmod__")[0], types.FunctionType))
 
 
 def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> tuple[Variable, Variable]:
@@ -155,25 +157,48 @@ def _by_methods(
 ) -> Variable | None:
     """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
     for owner, other, method in _in_order(m, left, right, name, reflected):
-        found = _special(m, owner, method)
-        if found is not None:
-            result = m.calls.call(found, [other], {}).realize(m)
-            if not (isinstance(result, Constant) and result.value is NotImplemented):
-                return result
-        elif isinstance(owner, Tensor | Constant | Sequence | Dict | Set) and not isinstance(other, Object):
-            continue
-    if isinstance(left, Object) and left.payload is not None and not isinstance(right, Object):
-        return None
+        result = _asked(m, owner, other, method)
+        if result is not None:
+            return result
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         raise Unsupported(f"{left!r} with {right!r}: {name}")
+    result = _as_sequences(m, left, right, name)
+    if result is not None:
+        return result
+    if isinstance(left, Object) and left.payload is not None and not isinstance(right, Object):
+        return None
     left_type, right_type = left.python_type(), right.python_type()
-    if any(has_entry(cls, "__getitem__") for cls in (left_type, right_type)):
-        raise Unsupported(f"{left!r} {written} {right!r}, whose error message is the sequence's own")
     shown = "** or pow()" if written == "**" else written
     words = f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
     if written == ">>" and isinstance(left, Known) and left.value is print:
         words += '. Did you mean "print(<message>, file=<output_stream>)"?'
     m.errors.throw(TypeError, words)
+
+
+def _asked(m: Interpreter, owner: Variable, other: Variable, method: str) -> Variable | None:
+    """What one operand's method says of the other; None if it has none, or gives NotImplemented."""
+    found = _special(m, owner, method)
+    if found is not None and not is_of_sequences(owner.python_type(), method):
+        result = m.calls.call(found, [other], {}).realize(m)
+    elif found is None and other.payload is not None and takes(owner.python_type(), method, other.python_type()):
+        result = operator_method(m, method, owner, other)
+    else:
+        return None
+    return None if isinstance(result, Constant) and result.value is NotImplemented else result
+
+
+def _as_sequences(m: Interpreter, left: Variable, right: Variable, name: str) -> Variable | None:
+    """Two sequences joined, or one repeated, as operators do last; None if none is there for it."""
+    for owner, other in ((left, right), (right, left)) if name == "__mul__" else ((left, right),):
+        if not is_of_sequences(owner.python_type(), name):
+            continue
+        part, kind = owner.payload or owner, other.python_type()
+        if name == "__add__":
+            return operator_method(m, name, part, other)
+        if not has_entry(kind, "__index__"):
+            m.errors.throw(TypeError, f"can't multiply sequence by non-int of type {shown_type(kind)!r}")
+        return binary(m, "*", part, Constant(m.operators.index(other)))
+    return None
 
 
 def _special(m: Interpreter, owner: Variable, name: str) -> Variable | None:
@@ -195,6 +220,10 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
             _check_operator(m, method, value)
         return m.recorder.record("call_function", INPLACE[symbol], [left, right], {})
+    if is_of_sequences(left.python_type(), f"__{name}__"):
+        result = _asked(m, right, left, f"__r{name[1:]}__")
+        if result is not None:
+            return result
     changed = left.inplace(m, symbol, right)
     if changed is not None:
         return changed
@@ -352,6 +381,9 @@ def _compare_objects(
             if answer is not None:
                 return answer
         if not isinstance(owner, Object):
+            told = _asked(m, owner, other, method)
+            if told is not None:
+                return told
             continue
         _, holder = class_lookup(m, owner.cls, method)
         if holder is object and method == "__ne__":
@@ -367,16 +399,9 @@ def _compare_objects(
         found = owner.special(m, method)
         if found is None:
             continue
-        if owner.payload is not None and isinstance(found, BoundBuiltin):
-            inner = other.payload if isinstance(other, Object) and other.payload is not None else other
-            return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, inner)
         result = m.calls.call(found, [other], {}).realize(m)
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-    for owner, other in ((left, right), (right, left)):
-        if isinstance(owner, Object) and owner.payload is not None and isinstance(other, type(owner.payload)):
-            # The built-in one is asked, too, and takes the other for one of its kind.
-            return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, other)
     if symbol in ("==", "!="):
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             raise Unsupported("comparison of a tensor with an object")
@@ -386,10 +411,6 @@ def _compare_objects(
         TypeError,
         f"{symbol!r} not supported between instances of {shown_type(left_type)!r} and {shown_type(right_type)!r}",
     )
-
-
-def _swapped(symbol: str) -> str:
-    return {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol)
 
 
 #: Integers of which the interpreter makes one object each.

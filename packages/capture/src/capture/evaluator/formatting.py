@@ -21,8 +21,9 @@ _TEXTS = {"s": "str", "r": "repr"}
 
 def percent(m: Interpreter, text: str, given: Variable) -> str:
     """``text % given``; a call that Python refuses raises ``Unsupported``."""
-    is_tuple = isinstance(given, Tuple)
-    values: Iterator[Variable] = iter(given.items if isinstance(given, Tuple) else [given])
+    part = given.payload or given
+    values: Iterator[Variable] = iter(part.items if isinstance(part, Tuple) else [given])
+    is_mapping = has_entry(given.python_type(), "__getitem__") and not issubclass(given.python_type(), tuple | str)
     by_key = False
     pieces: list[str] = []  # a text that is but one of them is that one
 
@@ -33,6 +34,8 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
             return "%"
         if found["key"] is not None:
             by_key = True
+            if not is_mapping:
+                m.errors.throw(TypeError, "format requires a mapping")
             value: Variable | None = given.item(m, Constant(found["key"]))
         else:
             value = next(values, None)
@@ -55,11 +58,7 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
     if "*" in text:
         raise Unsupported("a width among the values of a format")
     made = _CONVERSION.sub(written, text)
-    if (
-        not by_key
-        and next(values, None) is not None
-        and (is_tuple or not has_entry(given.python_type(), "__getitem__"))
-    ):
+    if not by_key and not is_mapping and next(values, None) is not None:
         raise Unsupported("a format with too many values")
     return made if any(made is each for each in (text, *pieces)) else m.builder.made_text(made)
 

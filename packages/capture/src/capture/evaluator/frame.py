@@ -93,6 +93,8 @@ class Frame:
         self.passed: tuple[tuple[CodeType, int], ...] = ()
         self.passed_in: Op | None = None
         self.step = 0
+        #: Of a library's function that the program calls: what the graph had by then.
+        self.extent = (-1, -1)
         self.op: Op = self.program.ops[0]
 
     def holds_cell(self, name: str) -> bool:
@@ -140,6 +142,9 @@ class Progress(State, Protocol):
 
     def check_mortal(self) -> None:
         """Raises ``Unsupported`` where no frame holds one of these any more."""
+
+    def whole_call(self, extent: tuple[int, int]) -> int:
+        """The step at which a library was called, in which evaluation stops, if all of that call is to be made for real; else 0."""
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
@@ -217,6 +222,9 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
         except Unsupported as problem:
             if effects.activity != activity or problem.step:
                 raise
+            earlier = state.whole_call(m.recorder.extent) if frame.program.is_library else 0
+            if earlier:
+                raise Unsupported(problem.reason, earlier, problem.while_so) from problem
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
             frame.stack[:], frame.ip, frame.kw_names = stack, op.index, ()
             raise state.suspended_here(problem.reason) from problem

@@ -46,9 +46,11 @@ class ProgramGlobals:
         self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
 
     def known(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable | None:
-        """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it)."""
+        """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it, or
+        if it is noted what is read)."""
         place = address(namespace)
-        if self.written or place in self._inputs or address(builtins) in self._inputs:
+        noted = self._effects.reads is not None
+        if noted or self.written or place in self._inputs or address(builtins) in self._inputs:
             return None
         return self._found.get((place, name))
 
@@ -57,6 +59,8 @@ class ProgramGlobals:
         self._check(namespace)
         key = (address(namespace), name)
         written = self.written.get(key)
+        if self._effects.reads is not None:
+            self._effects.reads.append(namespace[name] if written is None else self.written)
         if written is not None:
             if written[1] is None:
                 self._errors.throw(NameError, f"name {name!r} is not defined")

@@ -13,7 +13,7 @@ from torch import fx
 from capture import _torch, config
 from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
-from capture.graph import GraphBuilder
+from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import in_force
 from capture.sources import Const, Source
@@ -34,6 +34,7 @@ from symshapes import (
     FakeMode,
     FakeTensor,
     UnbackedError,
+    going_on,
     is_open,
     is_unbacked,
     taking_symbols,
@@ -42,6 +43,7 @@ from symshapes import (
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
+from .inference import InferenceBlocks
 from .known_results import KnownResults
 from .number_ranges import NumberRanges
 from .refusals import Refusals
@@ -120,6 +122,7 @@ class GraphRecorder:
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
         self.switches = Switches()
+        self.inference = InferenceBlocks()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -130,6 +133,7 @@ class GraphRecorder:
     def release(self) -> None:
         """Let go of the graph, and the fakes' autograd graphs with it, which hide cycles from the garbage collector."""
         self.switches.undo()
+        self.inference.undo()
         self.graph = GraphBuilder()
         self.fakes.clear()
         self._known_results.clear()
@@ -144,7 +148,8 @@ class GraphRecorder:
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
-            with _torch.beneath_levels() if _torch.in_transform() else _NOTHING:  # one from outside is of no level
+            # One from outside is of no level, and was not made in a block of the frame's.
+            with _torch.beneath_levels() if _torch.in_transform() else _NOTHING, self.inference.outside:
                 fake = self.fake_mode.from_tensor(
                     value,
                     source=sizes_known.name(source),
@@ -181,6 +186,11 @@ class GraphRecorder:
             found.source = source
             self._number_inputs[source] = found
         return found
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How many calls and inputs the graph has, and how many tensors were met."""
+        return len(self.graph.graph.nodes), len(self.fakes)
 
     @property
     def acts(self) -> bool:
@@ -296,8 +306,10 @@ class GraphRecorder:
             node.meta["effect"] = "write" if wrote else "other"
             node.meta.update(lasts=self.fake_mode.lasting != lasting, draws=self.fake_mode.draws != draws)
         if self.fake_mode.risks != risks:
-            node.meta["risk"] = self._errors.handled is not None or may_be_handled(
-                self._state.frames, anything=is_programs_own(_function(op, target, fake_args))
+            node.meta["risk"] = (
+                self._errors.handled is not None
+                or takes_other_way(node)
+                or may_be_handled(self._state.frames, anything=is_programs_own(_function(op, target, fake_args)))
             )
         if self.dynamic_sizes.env.unbacked_count != unbacked:
             self._scalars.note_numbers([fake_args, fake_kwargs])
@@ -343,7 +355,13 @@ class GraphRecorder:
         before = () if call is None else self._known_results.marks()
         try:
             with self.fake_mode, self._m.levels.on_symbols:
-                result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
+                called = taking_symbols(function, (*args, *kwargs.values()))
+                try:
+                    result = called(*args, **kwargs)
+                except UnbackedError:
+                    if self._m.levels.inside:
+                        raise
+                    result = going_on(self.fake_mode, lambda: called(*args, **kwargs))
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):
                 self._try_with_numbers(error.expr)
@@ -519,6 +537,35 @@ class GraphRecorder:
                 self.autocast_nesting_before = result + (-1 if target is torch.autocast_increment_nesting else 1)
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
+
+    def enter_inference(self, block: Variable, mode: bool) -> None:
+        """Inference mode is on, or off, until ``block`` is left."""
+        if self._m.levels.inside or self.graph.checkpoint is not None:
+            raise Unsupported("inference mode within a function transform or a checkpoint")
+        self._gradients_switched(self.inference.enter(block, mode, self._state.step))
+
+    def leave_inference(self, block: Variable) -> None:
+        """It is as before ``block``."""
+        self._gradients_switched(self.inference.leave(block))
+
+    def is_inference(self, tensor: Tensor) -> bool:
+        """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
+        if tensor.value is not None and _torch.tensor_keys(tensor.value) is not None:
+            return tensor.value.is_inference()
+        inputs = (each.value for each in self.fakes.values() if each.value is not None)
+        if self.inference.before or any(value.is_inference() for value in inputs):  # fakes of those are not
+            raise Unsupported("Tensor.is_inference() where inference mode was in force before")
+        return tensor.fake.is_inference()
+
+    def _gradients_switched(self, on: bool) -> None:
+        """Gradients are computed, or not, from here on; the graph says so."""
+        self._effects.left_behind()
+        self._known_results.clear()
+        node = self.graph.call("call_function", _torch.set_grad_enabled, (on,), {}, self._state.where())
+        node.meta["val"] = None
+        self.sets_state = True
+        if on:
+            self._need_views()
 
     def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
         """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""

@@ -41,6 +41,8 @@ class SideEffects:
         #: The objects that these calls may change, by address.
         self.listeners: dict[int, Any] = {}
         self.ran_ahead = ran_ahead
+        #: Where it is noted what is read from outside the frame.
+        self.reads: list[Any] | None = None
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
         self.later = LaterReads(ran_ahead)
@@ -80,6 +82,15 @@ class SideEffects:
                 made += own
             for key, variable in mine.items():
                 changed.setdefault(key, variable)
+
+    @contextmanager
+    def noting_reads(self) -> Iterator[list[Any]]:
+        """Meanwhile what is read from outside the frame is noted, by what it really is; of a global that the frame wrote, the variable."""
+        outer, self.reads = self.reads, []
+        try:
+            yield self.reads
+        finally:
+            self.reads = outer
 
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""

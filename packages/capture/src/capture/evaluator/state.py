@@ -19,6 +19,7 @@ from capture.variables.weak_references import OwnReference
 from capture.visits import Visit
 
 from .frame import BreakHere, Frame
+from .library_calls import whole_call
 from .program import Op
 
 _MAX_DEPTH = 150
@@ -129,6 +130,10 @@ class EvaluationState:
             with contextlib.suppress(CannotReconstruct):
                 left += [part for part in each.made_of() if part is not None]
         return False
+
+    def whole_call(self, extent: tuple[int, int]) -> int:
+        """The step at which a library was called, in which evaluation stops, if all of that call is to be made for real; else 0."""
+        return whole_call(self.frames, extent)
 
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""

@@ -115,8 +115,9 @@ class Variable:
 
     source: Source | None = None
     step: int = -1
-    #: The instance of which it is the built-in part.
+    #: The instance of which it is the built-in part, and of an instance of a subclass of a built-in type that part.
     holder: Variable | None = None
+    payload: Variable | None = None
 
     def python_type(self) -> type:
         """The class that ``type()`` gives."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from capture.errors import NotConstant, SkipFrame, Unsupported
+from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Source
 from capture.trace_rules import is_uninstalled, module_of
@@ -439,6 +439,8 @@ class PyModule(Known):
         except AttributeError as error:
             m.guards.add(Const(self.value, own_name), GuardKind.NO_ATTR, name)
             m.errors.throw(AttributeError, str(error))
+        if name in namespace:
+            raise EvaluateAgain(f"{own_name}.{name} was made as it was asked for")
         return m.builder.wrap(real, known_part(self.value, name))
 
     def of_class(self, m: Interpreter, cls: type, name: str) -> Variable | None:

@@ -24,6 +24,7 @@ from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, builds_where
 from .handlers import handles
 from .lookups import own_entry
+from .operator_methods import OPERATOR_METHODS, operator_method
 from .reconstruction import Emitter
 
 #: Immutable types whose values are guarded by equality and computed with for real.
@@ -123,6 +124,8 @@ class Constant(Real):
                 return self.join(m, args[0])
             if name == "format" and type(self.value) is str:
                 return Constant(m.operators.by_fields(self.value, args, kwargs))
+            if name in OPERATOR_METHODS and len(args) == 1 and not kwargs:
+                return operator_method(m, name, self, args[0].realize(m))
             raise Unsupported(f"{type(self.value).__name__}.{name} on a value that is not constant") from None
         found = m.builder.fold(getattr, [self.value, name])
         return m.builder.from_python(m.builder.fold(found, real_args, real_kwargs))

@@ -229,7 +229,9 @@ def awaitable(m: Interpreter, value: Variable, given_by: str = "") -> Variable:
         if value.started and not value.finished and m.calls.delegate_of(value.frame) is not None:
             m.errors.throw(RuntimeError, "coroutine is being awaited already")
         return value
-    if _is_iterable_coroutine(value):
+    if _is_coroutine(m, value):
+        if value.python_type() is types.CoroutineType:
+            raise Unsupported("await of a coroutine from outside")  # which may be awaited already
         return value
     if isinstance(value, _Turn):
         return value
@@ -241,14 +243,32 @@ def awaitable(m: Interpreter, value: Variable, given_by: str = "") -> Variable:
             m.errors.throw(TypeError, words)
         m.errors.throw(TypeError, f"object {kind} can't be used in 'await' expression")
     found = m.calls.call(method, [], {}).realize(m)
-    if isinstance(found, Coroutine) or _is_iterable_coroutine(found):
+    if _is_coroutine(m, found):
         m.errors.throw(TypeError, "__await__() returned a coroutine")
     return m.iteration.checked(found, "__await__()")
 
 
-def _is_iterable_coroutine(value: Variable) -> bool:
-    """Whether it is a generator of a function that `types.coroutine` marked."""
-    return isinstance(value, Generator) and bool(value.function.code.co_flags & inspect.CO_ITERABLE_COROUTINE)
+def _is_coroutine(m: Interpreter, value: Variable) -> bool:
+    """Whether it is a coroutine, or a generator of a function that `types.coroutine` marked; guarded of one from outside."""
+    if isinstance(value, Suspended):
+        return bool(value.function.code.co_flags & _COROUTINES)
+    if value.python_type() is not types.GeneratorType:
+        return value.python_type() is types.CoroutineType
+    marked = _is_marked(m.builder.outside(value))
+    words = f"what made {{}} is {'' if marked else 'not '}marked as a coroutine"
+    m.guards.predicate(value, _is_marked if marked else _is_plain, words)
+    return marked
+
+
+_COROUTINES = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
+
+
+def _is_marked(generator: Any) -> bool:
+    return bool(generator.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
+
+
+def _is_plain(generator: Any) -> bool:
+    return not _is_marked(generator)
 
 
 def asynchronous_iterator(m: Interpreter, value: Variable) -> Variable:

@@ -16,14 +16,14 @@ from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
-from .lookups import is_callable, shown_type
+from .lookups import has_entry, is_callable, shown_type
 from .operations import BINARY
 from .own_keys import check_kept
 from .placeholders import Lazy, real_of
 from .reconstruction import CannotReconstruct, Emitter, method_of
-from .sequences import DUNDERS, builtin_method
+from .sequences import builtin_method, has_method
 from .set_elements import Given, hashes_as_itself
-from .sets import SET_ALGEBRA, SET_OPERATORS, Set, unordered
+from .sets import SET_ALGEBRA, SET_OPERATORS, Set
 
 
 class VarKey:
@@ -189,11 +189,11 @@ class Dict(Variable):
             return m.builder.known(self.cls)
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
-        if not hasattr(self.cls, name):
+        if not has_entry(self.cls, name):
             if self.cls is collections.OrderedDict and self.source is not None:
                 raise Unsupported("an attribute of an ordered dictionary's own")
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
+        if has_method(self, name) or name == "update":
             return BoundBuiltin(self, name)
         if name == "fromkeys":
             return m.builder.known(getattr(self.cls, name))
@@ -512,26 +512,33 @@ class DictView(Variable):
         """An operator of sets, of which it is one side: the other may be anything that can be iterated."""
         if self.kind == "values" or symbol not in SET_OPERATORS:
             return None
-        first, second = (Set.of(m, unordered(m, side)) for side in (left, right))
+        given = [Given(m, side) for side in (left, right)]  # an iterator gives them once
+        first, second = (Set.of(m, each.entries.values()) for each in given)
         made: Any = SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
-        reals = [side.real(m) if isinstance(side, DictView) else Given(m, side).real for side in (left, right)]
+        reals = [
+            side.real(m) if isinstance(side, DictView) else each.real
+            for side, each in zip((left, right), given, strict=True)
+        ]
         if None not in reals:
             made.twin = BINARY[symbol][0](*reals)
         return made
 
     def real(self, m: Interpreter) -> Any:
-        """A real view of real keys, which sets of it are made of in the same order; None if they are not all known."""
+        """What real sets of it are made of in the same order: a real view, or a list of values; None if they are not all known."""
         entries = self.owner.in_order(m)
-        if not all(
-            hashes_as_itself(x.realize(m)) for pair in entries.values() for x in pair[: 1 if self.kind == "keys" else 2]
-        ):
+        of_each = {"keys": slice(1), "values": slice(1, 2), "items": slice(2)}[self.kind]
+        if not all(hashes_as_itself(x.realize(m)) for pair in entries.values() for x in pair[of_each]):
             return None
         if self.kind == "keys":
             return dict.fromkeys(entries).keys()
+        if self.kind == "values":
+            return [value.realize(m).hash_key(m) for _, value in entries.values()]
         return {key: value.realize(m).hash_key(m) for key, (_, value) in entries.items()}.items()
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        if name == "isdisjoint" or name in DUNDERS:
+        if not has_entry(self.python_type(), name):
+            m.errors.throw(AttributeError, f"{shown_type(self.python_type())!r} object has no attribute {name!r}")
+        if name == "isdisjoint" or has_method(self, name):
             return BoundBuiltin(self, name)
         return super().attribute(m, name)
 

@@ -20,17 +20,12 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .handlers import Fold, handles
 from .lookups import shown_type
-from .operations import BINARY, COMPARE, UNARY
+from .operations import UNARY
+from .operator_methods import OPERATOR_METHODS, operator_method
 from .reconstruction import CannotReconstruct, Emitter
 
 _PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
-#: Special methods, by name: the operator that they are, and for binary ones whether the operands are turned round.
-_OPERATORS: dict[str, tuple[str, bool]] = {
-    **{f"__{name}__": (symbol, False) for symbol, (_, name) in BINARY.items()},
-    **{f"__r{name}__": (symbol, True) for symbol, (_, name) in BINARY.items()},
-}
-_COMPARISONS = {name: symbol for symbol, (_, name, _) in COMPARE.items()}
 _UNARY = {name: symbol for symbol, (_, name) in UNARY.items()}
 
 #: With so many keys an integer is compared one by one; among more it is looked up as the number that it is.
@@ -117,15 +112,8 @@ class Symbolic(Variable):
     def special(self, m: Interpreter, name: str, args: Args) -> Variable | None:
         """What a special method gives where it is an operator or a conversion; None if it is neither."""
         cls = self.python_type()
-        if len(args) == 1 and (name in _OPERATORS or name in _COMPARISONS):
-            (other,) = args
-            # What `int`'s method does not take, as a float, it says by NotImplemented.
-            if other.python_type() is not cls or cls is bool:
-                return None
-            if name in _COMPARISONS:
-                return m.operators.compare(_COMPARISONS[name], self, other)
-            symbol, turned = _OPERATORS[name]
-            return m.operators.binary(symbol, other, self) if turned else m.operators.binary(symbol, self, other)
+        if len(args) == 1 and name in OPERATOR_METHODS and cls is not bool:
+            return operator_method(m, name, self, args[0])
         if args:
             return None
         if name in _UNARY:

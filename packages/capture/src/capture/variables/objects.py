@@ -40,6 +40,7 @@ from .lookups import (
     shown_type,
 )
 from .mappings import Dict, from_keys, inherits_from_keys
+from .operations import COMPARE
 from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
 from .placeholders import real_of
@@ -388,7 +389,7 @@ class Object(Instance):
         if owner is object or name in OBJECT_METHODS:
             own = OBJECT_METHODS.get(name)
             # A class in C that says so itself compares what it holds, and fills it.
-            holds = name in ("__eq__", "__ne__") or (name == "__init__" and not made_by_object(owner))
+            holds = name in _COMPARISONS or (name == "__init__" and not made_by_object(owner))
             if own is not None and (owner is object or (self.payload is None and not holds)):
                 if name in _OPERANDS and (kwargs or len(args) != _OPERANDS[name]):
                     raise Unsupported(f"{name} with {len(args)} arguments")
@@ -570,19 +571,28 @@ def _object_eq(m: Interpreter, self: Object, args: Args) -> Variable:
 
 
 def _object_ne(m: Interpreter, self: Object, args: Args) -> Variable:
-    return Constant(not m.operators.equal(self, args[0]))
+    told = self.call_special(m, "__eq__", args)
+    told = _object_eq(m, self, args) if told is None else told.realize(m)
+    refused = isinstance(told, Constant) and told.value is NotImplemented
+    return told if refused else Constant(not m.operators.truth(told))
+
+
+def _object_order(m: Interpreter, self: Object, args: Args) -> Variable:
+    return Constant(NotImplemented)
 
 
 def _object_init_subclass(m: Interpreter, self: Object, args: Args) -> Variable:
     return Constant(None)
 
 
+_COMPARISONS = [name for _, name, _ in COMPARE.values()]
 #: The methods of ``object`` itself.
 OBJECT_METHODS: dict[str, Any] = {
     "__init__": _object_init,
     "__setattr__": _object_setattr,
     "__delattr__": _object_delattr,
     "__getattribute__": _object_getattribute,
+    **dict.fromkeys(_COMPARISONS, _object_order),
     "__eq__": _object_eq,
     "__ne__": _object_ne,
     "__init_subclass__": _object_init_subclass,
@@ -590,7 +600,7 @@ OBJECT_METHODS: dict[str, Any] = {
 
 
 #: How many arguments those of them take that take no others.
-_OPERANDS = {"__setattr__": 2, "__delattr__": 1, "__getattribute__": 1, "__eq__": 1, "__ne__": 1}
+_OPERANDS = {"__setattr__": 2, "__delattr__": 1, "__getattribute__": 1, **dict.fromkeys(_COMPARISONS, 1)}
 
 
 def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:

@@ -16,6 +16,7 @@ from .constants import CONSTANT_TYPES, Constant
 from .mapping_inputs import guard_absent_key, items_of
 from .mappings import Dict
 from .placeholders import Lazy
+from .property_parts import PropertyPart
 from .reconstruction import Emitter, method_of
 from .sequences import List, Tuple
 from .sets import Set
@@ -37,6 +38,7 @@ PAYLOADS: dict[type, Callable[[Interpreter, Args], Variable]] = {
     collections.OrderedDict: lambda m, args: Dict({}, collections.OrderedDict),
     list: lambda m, args: List([]),
     set: lambda m, args: Set({}),
+    property: lambda m, args: PropertyPart(),
     tuple: lambda m, args: Tuple(m.iteration.elements(args[0]) if args else []),
     str: _literal(str),
     int: _literal(int),
@@ -104,7 +106,7 @@ _READ: dict[type, Callable[[Interpreter, Any, Source], Variable]] = {
 
 def has_content(payload: Variable | None) -> bool:
     """Whether it is filled after the instance was made."""
-    return isinstance(payload, Dict | List | Set)
+    return isinstance(payload, Dict | List | Set | PropertyPart)
 
 
 def whole(variable: Variable) -> Variable:
@@ -133,6 +135,8 @@ def fill_payload(e: Emitter, payload: Variable, name: str) -> None:
             e.load(key)
             e.load(value)
             e.emit(build.call(3), build.pop())
+    elif isinstance(payload, PropertyPart):
+        payload.hand_over(e, name)
     elif isinstance(payload, List | Set):
         function = list.extend if isinstance(payload, List) else set.update
         e.emit(build.push_callable(build.load_const(function)), build.load_fast(name))

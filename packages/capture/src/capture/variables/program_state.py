@@ -57,6 +57,14 @@ class Effects(Protocol[V_contra]):
     #: The objects that these calls may change, by address.
     listeners: dict[int, Any]
     ran_ahead: set[Any]
+    #: What was changed, by the identities of the variables.
+    changed: dict[int, Any]
+    #: Where it is noted what is read from outside the frame; None: nowhere.
+    reads: list[Any] | None
+
+    def noting_reads(self) -> AbstractContextManager[list[Any]]:
+        """Meanwhile what is read from outside the frame is noted, by what it really is; of a global that the frame wrote, the variable."""
+
     counted: set[Any]
     limits: dict[int, Any]
     #: What code reads that runs after the frame did.

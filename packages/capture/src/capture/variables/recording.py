@@ -62,6 +62,19 @@ class Recorder(Protocol[V]):
     def state_call(self, target: Any, args: list[V]) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How many calls and inputs the graph has, and how many tensors were met."""
+
+    def enter_inference(self, block: V, mode: bool) -> None:
+        """Inference mode is on, or off, until ``block`` is left. Raises ``Unsupported`` where the graph cannot say so."""
+
+    def leave_inference(self, block: V) -> None:
+        """It is as before ``block``."""
+
+    def is_inference(self, tensor: Any) -> bool:
+        """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it. Raises ``Unsupported`` where they do not."""
+
     #: Torch's switches that the program has set.
     switches: Any
 

@@ -22,6 +22,7 @@ from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .lookups import class_lookup
 from .numbers import Symbolic
 from .objects import Object
+from .reachable import may_reach
 
 _LINK = "_lru_list_elem"  # what the dictionary of a cache with a limit holds: key and result in a list by last use
 
@@ -48,11 +49,16 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
             return m.calls.call(_evaluated(m, function, body), args, kwargs)
         _check_room(function, len(cache) + 1)
         so = Guard(memory, GuardKind.NO_KEY, key)
-        if m.globals.written or m.effects.has_changed_inputs():
+        changed = [m.builder.outside(each) for each in m.effects.changed.values() if each.source is not None]
+        with m.effects.noting_reads() as reads:
+            _check_effects(m, function, body, args, kwargs, so)
+        if (changed or m.globals.written) and _may_reach(
+            [function, *reads, *real, *named.values()], [*changed, m.globals.written]
+        ):
+            # It is made before the frame's changes are, of which it reads some.
             raise Unsupported(
                 f"first call of {function.__qualname__}, which remembers, after something was changed", while_so=(so,)
             )
-        _check_effects(m, function, body, args, kwargs, so)
         m.builder.fold(call, [])
         m.effects.ran_ahead.add((function, key))
         if key not in cache:
@@ -62,6 +68,11 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         m.effects.activity += 1
         m.effects.remembered.append(_counted_once(m, function, key, call))
     return found
+
+
+def _may_reach(starts: list[Any], changed: list[Any]) -> bool:
+    wanted = set(map(id, changed))
+    return may_reach(starts, lambda value: id(value) in wanted)
 
 
 def _warn_once(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:

@@ -25,6 +25,7 @@ from .handlers import handles
 from .iterators import SequenceIterator, TextIterator
 from .lookups import has_entry, shown_type
 from .operations import COMPARE
+from .operator_methods import OPERATOR_METHODS, operator_method
 from .placeholders import Lazy, real_of
 from .reconstruction import Emitter, method_of
 from .slices import Slice
@@ -98,9 +99,9 @@ class Sequence(Variable):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":
             return m.builder.known(self.cls)
-        if not hasattr(self.cls, name):
+        if not has_entry(self.cls, name):
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if hasattr(self, "py_" + name) or name in DUNDERS:
+        if has_method(self, name):
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
@@ -173,6 +174,11 @@ class Sequence(Variable):
         return Constant(COMPARE[symbol][0](len(a), len(b)))
 
 
+def has_method(var: Variable, name: str) -> bool:
+    """Whether a family implements a method as ``py_<name>``, or one that all of them have: of those that the class has."""
+    return hasattr(var, "py_" + name) or name in OPERATOR_METHODS or name in DUNDERS
+
+
 def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs) -> None:
     """Raise ``Unsupported`` with Python's message where a handler of a method does not take these arguments."""
     code = getattr(handler, "__func__", handler).__code__
@@ -191,6 +197,8 @@ def builtin_method(var: Variable, m: Interpreter, name: str, args: Args, kwargs:
     if own is not None:
         check_call(own, [m, *args], kwargs)
         return own(m, *[a.realize(m) for a in args], **{k: v.realize(m) for k, v in kwargs.items()})
+    if name in OPERATOR_METHODS and not kwargs and len(args) == 1:
+        return operator_method(m, name, var, args[0].realize(m))
     dunder = DUNDERS.get(name)
     if dunder is not None and not kwargs:
         check_call(dunder, [m, var, *args], kwargs)
@@ -217,7 +225,7 @@ def _init(m: Interpreter, v: Variable, *args: Variable) -> Variable:
     return Constant(None)
 
 
-#: Operator methods called by name on the built-in containers.
+#: Other special methods called by name on the built-in containers.
 DUNDERS: dict[str, Callable[..., Variable]] = {
     "__getitem__": lambda m, v, k: v.item(m, k),
     "__setitem__": _set_item,
@@ -225,17 +233,6 @@ DUNDERS: dict[str, Callable[..., Variable]] = {
     "__len__": lambda m, v: v.length(m),
     "__iter__": lambda m, v: v.iterate(m),
     "__contains__": lambda m, v, x: Constant(v.contains(m, x)),
-    "__add__": lambda m, v, x: m.operators.binary("+", v, x),
-    "__mul__": lambda m, v, x: m.operators.binary("*", v, x),
-    "__or__": lambda m, v, x: m.operators.binary("|", v, x),
-    "__ior__": lambda m, v, x: m.operators.inplace("|=", v, x),
-    "__iadd__": lambda m, v, x: m.operators.inplace("+=", v, x),
-    "__eq__": lambda m, v, x: m.operators.compare("==", v, x),
-    "__ne__": lambda m, v, x: m.operators.compare("!=", v, x),
-    "__lt__": lambda m, v, x: m.operators.compare("<", v, x),
-    "__le__": lambda m, v, x: m.operators.compare("<=", v, x),
-    "__gt__": lambda m, v, x: m.operators.compare(">", v, x),
-    "__ge__": lambda m, v, x: m.operators.compare(">=", v, x),
     "__next__": lambda m, v: m.iteration.next_value(v),
     "__init__": _init,
 }

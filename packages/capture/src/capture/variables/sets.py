@@ -16,11 +16,11 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
-from .lookups import shown_type
+from .lookups import has_entry, shown_type
 from .operations import COMPARE
 from .own_keys import check_kept
 from .reconstruction import CannotReconstruct, Emitter, method_of
-from .sequences import DUNDERS, builtin_method
+from .sequences import builtin_method, has_method
 from .set_elements import Elements, Given, Twin, assume_order, hashes_as_itself, sought, with_holes
 
 
@@ -104,9 +104,9 @@ class Set(Elements):
         return key in self.entries
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        if not hasattr(self.cls, name):
+        if not has_entry(self.cls, name):
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
+        if has_method(self, name) or name in SET_ALGEBRA:
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 

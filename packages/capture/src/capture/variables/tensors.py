@@ -46,7 +46,7 @@ DENIED_METHODS = frozenset(
         "retain_grad", "set_", "resize_", "resize_as_", "share_memory_", "storage", "untyped_storage",
         "typed_storage", "detach_", "__array__", "__dlpack__", "is_shared", "record_stream", "apply_", "map_",
         "map2_", "module_load", "__deepcopy__", "__reduce_ex__", "__setstate__", "rename_", "is_set_to",
-        "requires_grad_", "is_inference", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
+        "requires_grad_", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
     }
 )  # fmt: skip
 #: What the method calls otherwise than the function does.
@@ -174,6 +174,8 @@ class Tensor(Variable):
                 return told
         if name in DENIED_METHODS:
             return self.special_method(m, name, args, kwargs)
+        if name == "is_inference" and not args and not kwargs:
+            return Constant(m.recorder.is_inference(self))
         if name == "storage_offset":
             m.recorder.note_offset(self)
         if name in ("size", "dim", "stride", "ndimension", "numel", "nelement", "storage_offset"):

@@ -170,3 +170,4 @@ def _tensor_method(name: str) -> Handler:
 handles(torch.is_floating_point)(_tensor_method("is_floating_point"))
 handles(torch.is_complex)(_tensor_method("is_complex"))
 handles(torch.numel)(_tensor_method("numel"))
+handles(torch.is_inference)(_tensor_method("is_inference"))

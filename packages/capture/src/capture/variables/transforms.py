@@ -6,7 +6,6 @@ eager does, and whoever traces the graph's calls to ATen sees what the transform
 
 from __future__ import annotations
 
-import itertools
 import sys
 from typing import Any
 
@@ -161,21 +160,33 @@ def _basis(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """An identity matrix, its columns dealt to tensors, its rows in chunks: torch's own counts columns with tensors."""
     given = dict(zip(("tensors", "tensor_numels", "chunk_size"), args, strict=False)) | kwargs
     tensors = m.iteration.elements(given["tensors"])
-    counts = [m.operators.index(count) for count in m.iteration.elements(given["tensor_numels"])]
+    counts = m.iteration.elements(given["tensor_numels"])
     chunk = given.get("chunk_size", Constant(None))
-    total = sum(counts)
-    size = total if m.builder.is_none(chunk) else min(m.operators.index(chunk), total)
-    if not tensors or size <= 0:
+    if not m.builder.is_none(chunk):  # how many chunks there are is known
+        counts = [Constant(m.operators.index(count)) for count in counts]
+    begins: list[Variable] = [Constant(0)]
+    for count in counts:
+        begins.append(m.operators.binary("+", begins[-1], count).realize(m))
+    total = begins[-1]
+    if not tensors or not m.operators.truth(m.operators.compare(">", total, Constant(0))):
         raise Unsupported("a basis of nothing")
-    begins = [0, *itertools.accumulate(counts)]
+    steps: list[tuple[Variable, Variable]] = [(Constant(0), total)]
+    if not m.builder.is_none(chunk):
+        whole, size = m.operators.index(total), m.operators.index(chunk)
+        if size <= 0:
+            raise Unsupported("a basis of nothing")
+        steps = [(Constant(start), Constant(min(size, whole - start))) for start in range(0, whole, size)]
     chunks: list[Variable] = []
-    for start in range(0, total, size):
-        rows, parts = min(size, total - start), []
+    for start, rows in steps:
+        parts: list[Variable] = []
         for tensor, count, begin in zip(tensors, counts, begins, strict=False):
-            made = tensor.realize(m).method(m, "new_zeros", [Constant(rows), Constant(count)], {})
-            made.method(m, "diagonal", [Constant(start - begin)], {}).method(m, "fill_", [Constant(1)], {})
+            made = tensor.realize(m).method(m, "new_zeros", [rows, count], {})
+            part, offset = made, m.operators.binary("-", start, begin).realize(m)
+            if m.builder.is_none(chunk):  # an offset is not to be a symbol
+                part, offset = made.method(m, "narrow", [Constant(0), begin, count], {}).realize(m), Constant(0)
+            part.method(m, "diagonal", [offset], {}).realize(m).method(m, "fill_", [Constant(1)], {})
             shape = m.iteration.elements(tensor.realize(m).attribute(m, "shape"))
-            parts.append(made.method(m, "view", [Constant(rows), *shape], {}))
+            parts.append(made.method(m, "view", [rows, *shape], {}))
         chunks.append(m.builder.new_tuple(parts))
     made_of: Variable = m.effects.created(SequenceIterator(Tuple(chunks)))
     return made_of

@@ -324,4 +324,55 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "items[0] = 'abc'[0]", "call(f, torch.ones(3))", "call(f, torch.ones(3))"),
     ),
+    "what is awaited comes from outside, as what has to be given by a method": (
+        """
+@types.coroutine
+def marked():
+    yield 1
+def plain():
+    yield 1
+async def waits(given):
+    return await given
+class Gives:
+    def __await__(self):
+        return self.given
+async def iterates(given):
+    async for each in given:
+        return each
+class Turns:
+    def __aiter__(self):
+        return self
+    def __anext__(self):
+        return self.given
+def told(made):
+    try:
+        return made.send(None)
+    except (TypeError, RuntimeError) as error:
+        return str(error)
+    finally:
+        made.close()
+make = [marked]
+def f(x):
+    out = []
+    for main, owner in ((waits, None), (waits, Gives()), (iterates, Turns())):
+        given = make[0]()
+        outside(given)
+        if owner is not None:
+            owner.given = given
+        out.append(told(main(owner or given)))
+        given.close()
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "make[0] = plain",
+            "call(f, torch.ones(3))",
+            "make[0] = marked",
+            "call(f, torch.ones(3))",
+            "make[0] = lambda: waits(plain())",
+            "call(f, torch.ones(3))",
+            "make[0] = lambda: waits(marked())",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

@@ -154,3 +154,34 @@ def class_methods_in_c_of_a_class_that_the_frame_makes_break(x):
 
     made = Hexed.fromhex("1a2b")
     return bytes(made), made.foo, dict(Counts.fromkeys("ab", 1)), x + 1
+
+
+class Remembering(property):
+    """Keeps what it is made of beside."""
+
+    def __init__(self, get, note):
+        property.__init__(self, get)
+        self.note = note
+
+
+@program
+def subclass_of_property(x):
+    def get(owner):
+        """What it gets."""
+        return x + 1
+
+    made = Remembering(get, x * 2)
+    return isinstance(made, property), made.note, made.__doc__, type(made).__name__
+
+
+def made_property(x):
+    def get(owner):
+        return x + 1
+
+    return Remembering(get, 3)
+
+
+@program
+def subclass_of_property_handed_out(x):
+    made = made_property(x)
+    return made.fget(None) if isinstance(made, dict) else x, [made][0].note

@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 from sympy import Symbol
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS, number_of
+from symshapes.expr.floats import FloatFunction, number_of
 from symshapes.expr.functions import FloorDiv, Mod
 
 _MEANING: dict[Any, Callable[..., Any]] = {
@@ -31,7 +31,6 @@ _MEANING: dict[Any, Callable[..., Any]] = {
     sympy.Not: operator.not_,
     sympy.And: lambda *args: all(args),
     sympy.Or: lambda *args: any(args),
-    **{kind: kind.compute for kind in FLOAT_FUNCTIONS.values()},
 }
 
 
@@ -53,7 +52,7 @@ def evaluate(expr: Any, values: Mapping[Symbol, int | float]) -> Any:
         return True
     if expr is sympy.false:
         return False
-    meaning = _MEANING.get(expr.func)
+    meaning = expr.compute if isinstance(expr, FloatFunction) else _MEANING.get(expr.func)
     if meaning is None:
         raise NotImplementedError(f"no meaning for {expr.func} in {expr}")
     return meaning(*[evaluate(arg, values) for arg in expr.args])

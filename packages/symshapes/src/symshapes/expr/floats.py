@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -138,11 +138,15 @@ _INT: dict[str, tuple[str, Computation]] = {
 _PACKED = frozenset({"FloatSum", "ExactSum"})
 
 
-def _function(base: type[FloatFunction], name: str, text: str, compute: Computation) -> type[FloatFunction]:
-    if base is IntFunction or compute.__name__ == "<lambda>":
-        compute = _named(name, compute, whole=base is IntFunction)
-    members = {"compute": staticmethod(compute), "text": text, "packed": name in _PACKED, "__module__": __name__}
-    return type(name, (base,), members)
+def text_of(name: str) -> str:
+    """Python's word for a function of `FLOAT_FUNCTIONS`."""
+    return (_FLOAT.get(name) or _INT[name])[0]
+
+
+def computation(name: str) -> Computation:
+    """What a function of `FLOAT_FUNCTIONS` computes, under a name that can stand in a graph."""
+    compute = (_FLOAT.get(name) or _INT[name])[1]
+    return _named(name, compute, whole=name in _INT) if name in _INT or compute.__name__ == "<lambda>" else compute
 
 
 def _named(name: str, compute: Computation, *, whole: bool) -> Computation:
@@ -155,9 +159,36 @@ def _named(name: str, compute: Computation, *, whole: bool) -> Computation:
     return computed
 
 
-FLOAT_FUNCTIONS: dict[str, type[FloatFunction]] = {
-    name: _function(base, name, *entry)
-    for base, table in ((FloatFunction, _FLOAT), (IntFunction, _INT))
-    for name, entry in table.items()
-}
+class _Functions(Mapping[str, type[FloatFunction]]):
+    """Made as they are asked for: sympy works on each class for a tenth of a millisecond, and few programs have one."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, type[FloatFunction]] = {}
+
+    def __getitem__(self, name: str) -> type[FloatFunction]:
+        made = self._made.get(name)
+        if made is None:
+            members = {
+                "compute": staticmethod(computation(name)),
+                "text": text_of(name),
+                "packed": name in _PACKED,
+                "__module__": __name__,
+            }
+            base = IntFunction if name in _INT else FloatFunction
+            # Another thread may have made it meanwhile: there is one.
+            made = self._made.setdefault(name, type(name, (base,), members))
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _FLOAT
+        yield from _INT
+
+    def __len__(self) -> int:
+        return len(_FLOAT) + len(_INT)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _FLOAT or name in _INT
+
+
+FLOAT_FUNCTIONS: Mapping[str, type[FloatFunction]] = _Functions()
 """By name: `FloatAdd`, `IntTrueDiv`, `FloatFloor`..."""

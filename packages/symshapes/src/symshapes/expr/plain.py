@@ -10,21 +10,23 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
+from symshapes.expr.floats import FLOAT_FUNCTIONS, FloatFunction, constant
 from symshapes.expr.functions import FloorDiv, Mod
 
-FUNCTIONS: dict[str, Any] = {
-    **{
-        kind.__name__: kind
-        for kind in (
-            *(sympy.Add, sympy.Mul, sympy.Pow, FloorDiv, Mod, sympy.Max, sympy.Min, sympy.Abs, sympy.And, sympy.Or),
-            *(sympy.Not, sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge),
-        )
-    },
-    **FLOAT_FUNCTIONS,
+_FUNCTIONS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *(sympy.Add, sympy.Mul, sympy.Pow, FloorDiv, Mod, sympy.Max, sympy.Min, sympy.Abs, sympy.And, sympy.Or),
+        *(sympy.Not, sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge),
+    )
 }
 _SUMS = ("Add", "Mul")
-_NAMES: dict[Any, str] = {kind: name for name, kind in FUNCTIONS.items()}
+_NAMES: dict[Any, str] = {kind: name for name, kind in _FUNCTIONS.items()}
+
+
+def function_named(name: str) -> Any:
+    """The class of an expression; None if it is none of this package's, nor of those of sympy's that it makes."""
+    return _FUNCTIONS.get(name) or FLOAT_FUNCTIONS.get(name)
 
 
 class ExprWriter:
@@ -71,7 +73,7 @@ def _kind(expr: Any) -> str:
         return "float"
     if expr is sympy.true or expr is sympy.false:
         return "bool"
-    name = _NAMES.get(expr.func)
+    name = expr.func.__name__ if isinstance(expr, FloatFunction) else _NAMES.get(expr.func)
     if name is None:
         raise NotImplementedError(f"{expr.func} in {expr} can't be written as plain data")
     return name
@@ -96,5 +98,7 @@ def read_exprs(rows: list[Any]) -> list[Expr]:
         else:
             # What was written is simplified; to do so again imports much of sympy.
             kept = {"evaluate": False} if kind in _SUMS else {}
-            found.append(FUNCTIONS[kind](*[found[place] for place in rest], **kept))
+            if (function := function_named(kind)) is None:
+                raise KeyError(kind)
+            found.append(function(*[found[place] for place in rest], **kept))
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 from sympy import Symbol
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS, FloatFunction, is_int
+from symshapes.expr.floats import FloatFunction, is_int
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.ranges import ValueRange, bound
 
@@ -55,7 +55,9 @@ class _Printer:
         if expr is sympy.true or expr is sympy.false:
             return self.boolean(bool(expr)), _ATOM
         if isinstance(expr, FloatFunction):
-            return self.float_infix(expr) if expr.text in "+-*/" else self.float_call(expr)
+            if expr.text not in "+-*/":
+                return self.float_call(expr)
+            return self.float_infix(expr) if len(expr.args) > 1 else (f"-{self.at(expr.args[0], _ATOM)}", _SUM)
         raise NotImplementedError(f"cannot print {expr.func} in {expr}")
 
     def call(self, name: str, args: Any) -> tuple[str, int]:
@@ -233,7 +235,6 @@ _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
     sympy.And: _Printer.conjunction,
     sympy.Or: _Printer.disjunction,
     sympy.Not: _Printer.negation,
-    FLOAT_FUNCTIONS["FloatNeg"]: lambda printer, expr: (f"-{printer.at(expr.args[0], _ATOM)}", _SUM),
     **dict.fromkeys(_COMPARISONS, _Printer.compare),
 }
 _NOT_FINITE = (sympy.oo, -sympy.oo, sympy.nan)

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 from sympy import Expr, Symbol
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS
+from symshapes.expr.floats import FloatFunction
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.records import dataclass
 
@@ -281,7 +281,6 @@ _RULES: dict[Any, Callable[..., ValueRange]] = {
     sympy.Abs: lambda a: ValueRange(
         0 if a.lower <= 0 <= a.upper else min(abs(a.lower), abs(a.upper)), max(abs(a.lower), abs(a.upper))
     ),
-    **{FLOAT_FUNCTIONS[name]: rule for name, rule in _FLOAT_RULES.items()},
 }
 
 
@@ -314,7 +313,7 @@ def bound(expr: Any, ranges: Mapping[Symbol, ValueRange]) -> ValueRange:
         if exponent.is_Integer and int(exponent) > 0:
             return power(bound(base, ranges), int(exponent))
         return _by_assumption(expr)
-    rule = _RULES.get(expr.func)
+    rule = _FLOAT_RULES.get(expr.func.__name__) if isinstance(expr, FloatFunction) else _RULES.get(expr.func)
     if rule is None:
         return UNKNOWN
     return rule(*[bound(arg, ranges) for arg in expr.args])

@@ -16,7 +16,7 @@ from sympy.printing.str import StrPrinter
 
 from symshapes.expr.floats import constant
 from symshapes.expr.functions import FloorDiv, Mod
-from symshapes.expr.plain import FUNCTIONS
+from symshapes.expr.plain import function_named
 
 
 class _Printer(StrPrinter):
@@ -77,8 +77,8 @@ def parse_expr(text: str, symbols: Mapping[str, Symbol]) -> Expr:
                 return -read(part)
             case ast.BinOp(left, sign, right) if type(sign) in _OPERATORS:
                 return _OPERATORS[type(sign)](read(left), read(right))
-            case ast.Call(ast.Name(name), args, []) if name in FUNCTIONS:
-                return FUNCTIONS[name](*map(read, args))
+            case ast.Call(ast.Name(name), args, []) if function := function_named(name):
+                return function(*map(read, args))
         raise ValueError(f"{ast.unparse(node)!r} in {text!r} is no expression over {', '.join(symbols)}")
 
     try:

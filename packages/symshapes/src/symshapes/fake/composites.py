@@ -23,6 +23,7 @@ from symshapes.fake.averages import AVERAGES
 from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
+from symshapes.fake.signals import SIGNALS
 from symshapes.fake.uncounted import UNCOUNTED, dropout
 from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
@@ -384,6 +385,14 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     return torch.einsum(equation, *operands)
 
 
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """`torch.unflatten`: the C++ asks of a length in data whether it is -1, which a view's is checked not to be."""
+    if isinstance(dim, int) and isinstance(sizes, tuple | list) and any(map(is_unbacked, sizes)):
+        at = wrap_dim(dim, input.dim())
+        return input.view([*input.shape[:at], *sizes, *input.shape[at + 1 :]])
+    return torch.Tensor.unflatten(input, dim, sizes)  # type: ignore[no-untyped-call]
+
+
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """`torch.nn.functional.one_hot`, which does not ask a fake for classes out of range: who runs it does."""
     input.fake_mode.risks += 1  # type: ignore[attr-defined]
@@ -404,6 +413,8 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.take_along_dim: take_along_dim,
     torch.Tensor.take_along_dim: take_along_dim,
     F.one_hot: one_hot,
+    torch.unflatten: unflatten,
+    torch.Tensor.unflatten: unflatten,
     F.max_pool1d: max_pool1d,
     torch.max_pool1d: max_pool1d,
     torch.tensor_split: tensor_split,
@@ -420,6 +431,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     **AVERAGES,
     **RECURRENT,
     **RESAMPLING,
+    **SIGNALS,
     **UNCOUNTED,
 }
 

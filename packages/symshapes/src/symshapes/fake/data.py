@@ -12,9 +12,10 @@ import torch
 from symshapes.facts import errors
 from symshapes.fake.contents import content_of, state_of
 from symshapes.fake.tensor import FakeTensor, meta_of, told_number
+from symshapes.rules.by_operator import aten
 from symshapes.rules.indexing import index
 from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
-from symshapes.rules.registry import DataDependentError, aten
+from symshapes.rules.registry import DataDependentError
 
 Answer = Callable[..., Any]
 DATA: dict[Any, Answer] = {}

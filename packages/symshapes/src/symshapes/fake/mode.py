@@ -4,6 +4,7 @@ In: an `OpOverload` and its arguments. Out: fake tensors that carry the metadata
 """
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -43,6 +44,7 @@ _CONCRETE: dict[Any, Any] = {
 }
 
 
+_NOTHING = nullcontext()
 _CLONE = torch.ops.aten.clone.default
 _UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
 _FROM_START = frozenset(
@@ -432,7 +434,11 @@ class FakeMode(InfraMode):
         if kind is TensorMeta:
             return self._class(plan)(self, plan)
         if kind is View:
-            return self._class(plan)(self, plan, self._fake(args[plan.base]).storage_key)
+            base = self._fake(args[plan.base])
+            # A view of what was not made in inference mode is none that was.
+            apart = torch.is_inference_mode_enabled() and not base.is_inference()
+            with torch.inference_mode(False) if apart else _NOTHING:
+                return self._class(plan)(self, plan, base.storage_key)
         if kind is Same:
             return args[plan.base]
         if kind is list:

@@ -25,12 +25,15 @@ from symshapes.rules import (  # noqa: F401
 from symshapes.rules.layout import TensorMeta, View, contiguous_strides, looks_channels_last
 from symshapes.rules.registry import RULES, DataDependentError, missing_rules, register_rule, reset_rules
 
-_SHIPPED = dict(RULES)
+_SHIPPED = dict(RULES.given)
 
 
 def rules_changed() -> bool:
     """Whether a program has other rules for operators that come with one."""
-    return any(RULES.get(op) is not rule for op, rule in _SHIPPED.items())
+    given = RULES.given
+    return any(given.get(op) is not rule for op, rule in _SHIPPED.items()) or any(
+        RULES.by_name(op) not in (None, rule) for op, rule in given.items() if op not in _SHIPPED
+    )
 
 
 __all__ = [

@@ -1,15 +1,17 @@
 """Ops over lists of tensors (`_foreach_*`, what optimizers call): of each place of the lists what the op that they are named after gives."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
 
 import symshapes.rules.pointwise  # noqa: F401  (its rules are looked up here)
 from symshapes.facts import errors
+from symshapes.rules.by_operator import aten
 from symshapes.rules.layout import TensorMeta, same_shape
 from symshapes.rules.reductions import reduced
-from symshapes.rules.registry import RULES, Rule, aten, register_rule, rule
+from symshapes.rules.registry import RULES, Rule, rule
 
 #: Where the op has several overloads: the one for each of the overloads here.
 _SINGLE: dict[str, dict[str, str]] = {
@@ -38,15 +40,18 @@ _UNARY = (
 _SINGLE |= {name: {"default": name} for name in _UNARY}
 
 
-def _each(op: Any, single: Rule, in_place: bool) -> Rule:
-    lists = [str(argument.type) in ("List[Tensor]", "List[number]") for argument in op._schema.arguments]
+def _each(name: str, single: Rule, in_place: bool) -> Rule:
+    @cache
+    def lists() -> list[bool]:
+        (op,) = aten(name)
+        return [str(argument.type) in ("List[Tensor]", "List[number]") for argument in op._schema.arguments]
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        given = [value for value, is_list in zip(args, lists, strict=False) if is_list]
+        given = [value for value, is_list in zip(args, lists(), strict=False) if is_list]
         if not given[0] or any(len(values) != len(given[0]) for values in given) or "self" in kwargs:
             return NotImplemented  # eager says what it refuses
         results = [
-            single(*[value[place] if is_list else value for value, is_list in zip(args, lists, strict=False)])
+            single(*[value[place] if is_list else value for value, is_list in zip(args, lists(), strict=False)])
             for place in range(len(given[0]))
         ]
         if not in_place:
@@ -64,8 +69,8 @@ def _each(op: Any, single: Rule, in_place: bool) -> Rule:
 for _name, _overloads in _SINGLE.items():
     for _overload, _single in _overloads.items():
         for _suffix in ("", "_"):
-            for _op in aten(f"_foreach_{_name}{_suffix}.{_overload}"):
-                register_rule(_op)(_each(_op, RULES[aten(_single)[0]], bool(_suffix)))
+            _whole = f"_foreach_{_name}{_suffix}" + (f".{_overload}" if _overload != "default" else "")
+            rule(_whole)(_each(_whole, RULES.named[_single], bool(_suffix)))
 
 
 @rule("_foreach_zero_")
@@ -77,7 +82,7 @@ def zero_each(self: Sequence[TensorMeta]) -> Any:
 @rule("_foreach_norm.Scalar")
 def norm_each(self: Sequence[TensorMeta], ord: Any = 2, dtype: torch.dtype | None = None) -> Any:
     """A number of each."""
-    norm = RULES[torch.ops.aten.linalg_vector_norm.default]
+    norm = RULES.named["linalg_vector_norm"]
     return [norm(each, ord, dtype=dtype) for each in self] if self else NotImplemented
 
 

@@ -8,16 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import torch
-
 from symshapes import _torch
 from symshapes.facts import OperatorFacts, facts_of, forget_operators
+from symshapes.rules.by_operator import ByOperator
 
 Rule = Callable[..., Any]
 RuleT = TypeVar("RuleT", bound=Rule)
 
-RULES: dict[Any, Rule] = {}
-DEMANDS: dict[Any, Rule] = {}
+RULES: ByOperator[Rule] = ByOperator()
+DEMANDS: ByOperator[Rule] = ByOperator()
 MEMO: dict[Any, Any] = {}
 MEMO_BOUND = 65536
 _MISSING: Counter[str] = Counter()
@@ -69,24 +68,21 @@ def _demanding(demanded: Rule, rule: Rule) -> Rule:
     return checked
 
 
-def aten(name: str) -> list[Any]:
-    """The overload called `name` ("add.Tensor"; no dot means default) as a list, empty if torch lacks it."""
-    packet_name, _, overload = name.partition(".")
-    packet = getattr(torch.ops.aten, packet_name, None)
-    found = getattr(packet, overload or "default", None) if packet is not None else None
-    return [] if found is None else [found]
-
-
 def rule(*names: str) -> Callable[[RuleT], RuleT]:
-    """`register_rule` for aten overloads by name; names this release of torch lacks are skipped."""
-    return register_rule(*(op for name in names for op in aten(name)))
+    """`register_rule` for overloads of ATen's by name ("add.Tensor"; no dot means default)."""
+
+    def register(rule: RuleT) -> RuleT:
+        RULES.named.update(dict.fromkeys(names, rule))
+        return rule
+
+    return register
 
 
 def demand(*names: str) -> Callable[[RuleT], RuleT]:
-    """Decorator: make the function check the arguments of these aten overloads before their rules run."""
+    """Decorator: make the function check the arguments of these overloads of ATen's, by name, before their rules run."""
 
     def register(check: RuleT) -> RuleT:
-        DEMANDS.update((op, check) for name in names for op in aten(name))
+        DEMANDS.named.update(dict.fromkeys(names, check))
         return check
 
     return register

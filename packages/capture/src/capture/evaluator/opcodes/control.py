@@ -41,7 +41,9 @@ def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
     if type(condition) is Constant:
         if condition.value:
             frame.ip = op.target
-    elif promised(m, frame, frame.ip, condition) or m.operators.truth(condition):
+        return
+    goes_on = promised(m, frame, op, condition, jumps_if=True)
+    if m.operators.truth(condition) if goes_on is None else goes_on:
         frame.ip = op.target
 
 
@@ -51,7 +53,9 @@ def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
     if type(condition) is Constant:
         if not condition.value:
             frame.ip = op.target
-    elif not promised(m, frame, op.target, condition) and not m.operators.truth(condition):
+        return
+    goes_on = promised(m, frame, op, condition, jumps_if=False)
+    if not (m.operators.truth(condition) if goes_on is None else goes_on):
         frame.ip = op.target
 
 

@@ -1,0 +1,64 @@
+"""Inference mode, as a frame enters and leaves it: for real while it is evaluated, so that fakes are what torch makes there.
+
+In: calls that enter and leave. Out: calls in the graph that switch gradients off and on, which compute the same. What was made within
+is an inference tensor, which the graph's result is not: `departures` makes one of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from capture._torch import inference_guard
+from capture.errors import Unsupported
+
+_NOTHING = nullcontext()
+
+
+class InferenceBlocks:
+    """Those of one attempt."""
+
+    def __init__(self) -> None:
+        self._entered: list[tuple[object, Any]] = []
+        #: The step at which the outermost one was entered.
+        self.since = 0
+        #: Whether any was entered.
+        self.met = False
+        #: Whether the mode was in force where the frame begins.
+        self.before = torch.is_inference_mode_enabled()
+
+    @property
+    def inside(self) -> bool:
+        """Whether any is entered: the graph cannot end here."""
+        return bool(self._entered)
+
+    @property
+    def outside(self) -> AbstractContextManager[Any]:
+        """What a tensor from outside becomes a fake in."""
+        return torch.inference_mode(self.before) if self._entered else _NOTHING
+
+    def enter(self, block: object, mode: bool, step: int) -> bool:
+        """Inference mode is on, or off, from here on; whether gradients are computed."""
+        if self.before and not mode:
+            raise Unsupported("leaving inference mode that is in force around the frame")
+        if not self._entered:
+            self.since = step
+        self.met = True
+        guard = inference_guard(mode)
+        guard.__enter__()
+        self._entered.append((block, guard))
+        return torch.is_grad_enabled()
+
+    def leave(self, block: object) -> bool:
+        """It is as it was before a block; whether gradients are computed."""
+        if not self._entered or self._entered[-1][0] is not block:
+            raise Unsupported("leaving inference mode that was not entered last")
+        self._entered.pop()[1].__exit__(None, None, None)
+        return torch.is_grad_enabled()
+
+    def undo(self) -> None:
+        """Leave all."""
+        while self._entered:
+            self._entered.pop()[1].__exit__(None, None, None)

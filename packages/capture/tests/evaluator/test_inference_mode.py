@@ -1,0 +1,50 @@
+"""Inference mode that a frame enters is part of its graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import capture
+
+
+def within(x: torch.Tensor) -> Any:
+    with torch.inference_mode():
+        y = x * 2
+        told = torch.is_inference_mode_enabled(), y.is_inference(), x.is_inference()
+    return y, told, x.view(-1) + 1, torch.is_inference(y)
+
+
+def test_what_is_made_within() -> None:
+    compiled = capture.compile(within, lambda module, _: module.forward, fullgraph=True)
+    x = torch.randn(2, 3, requires_grad=True)
+    for _ in range(2):
+        y, *told = compiled(x)
+        assert y.is_inference() and torch.equal(y, x.detach() * 2)
+        assert told[0] == (True, True, False) and told[1].requires_grad and told[2] is True
+        assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def test_what_a_caller_has_in_force() -> None:
+    compiled = capture.compile(within, lambda module, _: module.forward)
+    with torch.inference_mode():
+        y, told, z, _ = compiled(torch.ones(2))
+        assert told[0] and y.is_inference() and z.is_inference() and torch.is_inference_mode_enabled()
+
+
+def left_open(x: torch.Tensor) -> Any:
+    mode = torch.inference_mode()
+    mode.__enter__()
+    y = x + 1
+    return y, mode
+
+
+def test_a_block_that_stays_open_is_entered_for_real() -> None:
+    compiled = capture.compile(left_open, lambda module, _: module.forward)
+    y, mode = compiled(torch.ones(2))
+    try:
+        assert torch.is_inference_mode_enabled() and y.is_inference()
+    finally:
+        mode.__exit__(None, None, None)
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()

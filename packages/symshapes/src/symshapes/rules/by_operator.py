@@ -1,0 +1,58 @@
+"""`ByOperator`: a table by operator, whose entries for ATen's operators are made by name.
+
+Torch makes the object of an operator when it is asked for, some ten microseconds each: what is imported names a thousand, and a program has
+a dozen. A name that this release of torch lacks is never looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any, TypeVar
+
+import torch
+
+from symshapes import _torch
+
+Entry = TypeVar("Entry")
+
+
+def aten(name: str) -> list[Any]:
+    """The overload called `name` ("add.Tensor"; no dot means default) as a list, empty if torch lacks it."""
+    packet_name, _, overload = name.partition(".")
+    packet = getattr(torch.ops.aten, packet_name, None)
+    found = getattr(packet, overload or "default", None) if packet is not None else None
+    return [] if found is None else [found]
+
+
+class ByOperator(MutableMapping[Any, Entry]):
+    """By `OpOverload`. What is set for an operator goes before what is set for its name."""
+
+    def __init__(self) -> None:
+        self.given: dict[Any, Entry] = {}
+        self.named: dict[str, Entry] = {}
+        """By the name of an overload of ATen's, as `aten` takes it."""
+
+    def by_name(self, op: Any) -> Entry | None:
+        """The entry made for the name of an operator, whatever is set for the operator itself."""
+        if not isinstance(op, _torch.OpOverload) or op.namespace != "aten":
+            return None
+        return self.named.get(op.name().removeprefix("aten::"))
+
+    def __getitem__(self, op: Any) -> Entry:
+        found = self.given.get(op)
+        if found is None and (found := self.by_name(op)) is None:
+            raise KeyError(op)
+        return found
+
+    def __setitem__(self, op: Any, entry: Entry) -> None:
+        self.given[op] = entry
+
+    def __delitem__(self, op: Any) -> None:
+        del self.given[op]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.given
+        yield from (op for name in self.named for op in aten(name) if op not in self.given)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

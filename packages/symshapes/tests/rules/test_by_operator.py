@@ -1,0 +1,39 @@
+"""A table by operator whose entries are made by name."""
+
+import pytest
+import torch
+
+from symshapes.rules.by_operator import ByOperator, aten
+from symshapes.rules.registry import RULES
+
+
+def test_a_name_stands_for_its_overload_alone():
+    table: ByOperator[int] = ByOperator()
+    table.named |= {"add.Tensor": 1, "relu": 2, "no_such_operator": 3}
+    assert table[torch.ops.aten.add.Tensor] == 1 and table[torch.ops.aten.relu.default] == 2
+    for other in (torch.ops.aten.add.Scalar, torch.ops.aten.relu_.default, torch.add, "relu"):
+        assert table.get(other) is None
+        with pytest.raises(KeyError):
+            table[other]
+    assert set(table) == {torch.ops.aten.add.Tensor, torch.ops.aten.relu.default} and len(table) == 2
+
+
+def test_an_operator_of_another_namespace_is_another():
+    library = torch.library.Library("by_operator_test", "DEF")
+    library.define("relu(Tensor self) -> Tensor")
+    assert RULES.get(torch.ops.by_operator_test.relu.default) is None
+
+
+def test_what_is_set_for_an_operator_goes_first():
+    table: ByOperator[int] = ByOperator()
+    op = torch.ops.aten.relu.default
+    table.named["relu"] = 1
+    table[op] = 2
+    assert table[op] == 2 and table.by_name(op) == 1 and list(table) == [op]
+    del table[op]
+    assert table[op] == 1
+
+
+def test_every_rule_has_an_operator_in_some_release():
+    lacking = [name for name in RULES.named if not aten(name)]
+    assert len(lacking) < 12, lacking  # those that came or went between the releases supported
