@@ -148,6 +148,13 @@ def test_has_and_has_not():
     assert holds(Guard(X, GuardKind.HAS_KEY, "a"), {"a": 1}) and not holds(Guard(X, GuardKind.HAS_KEY, "a"), {})
     assert holds(Guard(X, GuardKind.NO_KEY, "a"), {}) and not holds(Guard(X, GuardKind.NO_KEY, "a"), {"a": 1})
     assert not holds(Guard(X, GuardKind.NO_KEY, "a"), 5)
+    none = Guard(X, GuardKind.NO_KEYS, ("a", "b"))
+    assert holds(none, {}) and holds(none, {"c": 1})
+    assert not holds(none, {"b": 1}) and not holds(none, 5)
+    empty = Guard(X, GuardKind.EMPTY_AT, ("a", "b"))
+    assert holds(empty, {"a": {}, "b": collections.OrderedDict(), "c": 1})
+    for other in ({"a": {}}, {"a": {}, "b": {1: 2}}, {"a": {}, "b": []}, {"a": {}, "b": None}, {}, 5):
+        assert not holds(empty, other)
     value = Plain()
     value.here = 1
     assert holds(Guard(X, GuardKind.HAS_ATTR, "here"), value)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from watched_things import program, thing
+from watched_things import holder, program, thing
 
 import capture
-from capture.guards import Guard, GuardKind, LettingGo
+from capture.guards import Guard, GuardKind, LettingGo, build_tree, guard_program
 from capture.sources import Attr, ClassEntry, Const, FrameValues, Item, Local
 
 LIVING: list[Callable[[], Any]] = []
@@ -154,6 +154,40 @@ def test_the_words_are_those_of_before() -> None:
     gc.collect()
     assert [each() for each in gone] == [None, None]
     assert list(map(str, guards)) == texts
+
+
+def test_a_program_tells_later_what_it_tells_at_once() -> None:
+    class Kind:
+        entry: Any = None
+
+    Kind.entry = {"a": {}}
+
+    def made(kind: type) -> list[Guard]:
+        entry = Attr(Const(kind, "Kind"), "entry")
+        return [
+            Guard(Local("x"), GuardKind.TYPE, kind, "line"),
+            Guard(Const(kind), GuardKind.NO_CLASS_ENTRY, "other"),
+            Guard(Item(entry, "a"), GuardKind.LEN, 0, "line"),
+            Guard(entry, GuardKind.HAS_KEY, "a"),
+            Guard(entry, GuardKind.NO_KEYS, ("b", "c")),
+            Guard(entry, GuardKind.EMPTY_AT, ("a",)),
+            Guard(Attr(Local("x"), "a"), GuardKind.SAME_OBJECT, Item(entry, "a")),
+        ]
+
+    at_once = program(*made(Kind))
+    guards = made(Kind)
+    tree = build_tree(guards)
+    later = guard_program(tree, holder.__code__, told_later=True)
+    for told in (guards, tree.readings):
+        LettingGo(keyed=tree.keyed).guards(told)
+    gone, texts = weakref.ref(Kind), at_once.texts
+    assert later.texts == texts
+    failed = later.explain_failure((3,))
+    assert failed and failed == at_once.explain_failure((3,))
+    del Kind, at_once, guards, tree
+    gc.collect()
+    assert gone() is None
+    assert later.texts == texts
 
 
 def test_what_was_let_go_of_is_read_while_it_lives() -> None:

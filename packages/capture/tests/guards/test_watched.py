@@ -28,7 +28,7 @@ def cases():
     """Name, guards on a fixed object, a change that must be noticed, how to undo it."""
     module = torch.nn.Sequential(torch.nn.Linear(2, 2))
     inner = thing(k=1)
-    outer = thing(inner=inner, items=[inner, 2], table={"a": inner})
+    outer = thing(inner=inner, items=[inner, 2], table={"a": inner}, bare={}, hollow=collections.OrderedDict())
     inner_source = Attr(Const(outer), "inner", via_dict=True)
     k = Guard(Attr(inner_source, "k", via_dict=True), GuardKind.EQUALS, 1)
     listed = Attr(Item(Attr(Const(outer), "items", via_dict=True), 0), "k", via_dict=True)
@@ -98,6 +98,16 @@ def cases():
         lambda: setattr(outer, "new", 1),
         lambda: delattr(outer, "new"),
     )
+    yield (
+        "no keys",
+        [Guard(Attr(Const(outer), "__dict__"), GuardKind.NO_KEYS, ("new", "newer"))],
+        lambda: setattr(outer, "newer", 1),
+        lambda: delattr(outer, "newer"),
+    )
+    empty = Guard(Attr(Const(outer), "__dict__"), GuardKind.EMPTY_AT, ("bare", "hollow"))
+    yield "filled", [empty], lambda: put(outer.hollow, "a", 1), lambda: outer.hollow.clear()
+    yield "another", [empty], lambda: setattr(outer, "bare", {"a": 1}), lambda: setattr(outer, "bare", {})
+    yield "none there", [empty], lambda: delattr(outer, "bare"), lambda: setattr(outer, "bare", {})
     yield (
         "order",
         [Guard(Const(ordered), GuardKind.DICT_KEYS, ("a", "b"))],

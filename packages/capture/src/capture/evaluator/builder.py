@@ -234,7 +234,8 @@ class VariableBuilder:
         """A function or other object stored in a class."""
         if not isinstance(value, types.FunctionType):
             return self.known(value)
-        found = None if self._places else self._inputs.get(address(value))
+        noted = self._places or self._effects.reads is not None
+        found = None if noted else self._inputs.get(address(value))
         return found[1] if found is not None and found[1].source is None else self.wrap(value, None)
 
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:

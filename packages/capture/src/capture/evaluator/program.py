@@ -76,14 +76,15 @@ class Program:
     def __init__(self, code: CodeType) -> None:
         self._code = weakref.ref(code)
         self._instructions: list[Instruction] | None = None
-        self.ops: list[Op] = []
         self.is_library = is_library_line(code.co_filename)
         self._place = f"{os.path.basename(code.co_filename)}:", f" in {code.co_name}"
         self._lines: dict[int | None, str] = {}
         read = scan(code)
-        flag_bits, lines = current().flag_bits, _lines(code)
-        for i, (name, arg, value, unit) in enumerate(read.operations):
-            self.ops.append(Op(i, name, arg, value, lines[unit], HANDLERS.get(name, _unknown), flag_bits.get(name, 0)))
+        handler_of, flag_bits, lines = HANDLERS.get, current().flag_bits.get, _lines(code)
+        self.ops = [
+            Op(i, name, arg, value, lines[unit], handler_of(name, _unknown), flag_bits(name, 0))
+            for i, (name, arg, value, unit) in enumerate(read.operations)
+        ]
         self.entry = next((op.index for op in self.ops if op.name == "RESUME"), 0)
         for at, target in read.jumps:
             self.ops[at].target = target
@@ -94,8 +95,9 @@ class Program:
         self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
         cells = {*code.co_cellvars, *self.free}
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
-        self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
-
+        self.hides_cells = bool(cells) and any(
+            op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops
+        )
         #: Why a frame of it is not evaluated within another's, if it is not.
         self.why_apart = self._why_apart(code)
 

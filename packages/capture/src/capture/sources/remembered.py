@@ -64,4 +64,4 @@ def _remembered(source: Source, known: dict[Source, Source]) -> Source:
     if base is source.base:
         return made
     kind: Any = type(made)  # `replace` asks each field what it is
-    return kind(base, *[getattr(made, name) for name in kind.__match_args__[1:]])  # type: ignore[no-any-return]
+    return kind(base, *[getattr(made, name) for name in kind.__match_args__[1:]])
