@@ -526,8 +526,8 @@ class DictView(Variable):
     def real(self, m: Interpreter) -> Any:
         """What real sets of it are made of in the same order: a real view, or a list of values; None if they are not all known."""
         entries = self.owner.in_order(m)
-        of_each = {"keys": slice(1), "values": slice(1, 2), "items": slice(2)}[self.kind]
-        if not all(hashes_as_itself(x.realize(m)) for pair in entries.values() for x in pair[of_each]):
+        of_each = {"keys": (0,), "values": (1,), "items": (0, 1)}[self.kind]
+        if not all(hashes_as_itself(pair[place].realize(m)) for pair in entries.values() for place in of_each):
             return None
         if self.kind == "keys":
             return dict.fromkeys(entries).keys()
