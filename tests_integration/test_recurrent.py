@@ -135,7 +135,7 @@ def test_packed_sequences(kind: Any, train: bool) -> None:
     eager = Packed()
     module = copy.deepcopy(eager)
     graphs, backend = _counting()
-    compiled = meta.compile(module, backend=backend, dynamic=True)
+    compiled = meta.compile(module, backend=backend, dynamic=True, fullgraph=True)
     counts = []
     for lengths in ([3, 5, 2], [4, 4, 4, 4], [1, 6], [7, 1, 3, 2, 2]):
 
@@ -145,6 +145,43 @@ def test_packed_sequences(kind: Any, train: bool) -> None:
         _compare(compiled, eager, make, train)
         counts.append(len(graphs))
     assert len(set(counts[1:])) == 1, counts
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+def test_packed_and_padded(train: bool, batch_first: bool) -> None:
+    """By themselves, to another length and with another value."""
+
+    class Packed(nn.Module):
+        def forward(self, x: Tensor, lengths: Tensor) -> Any:
+            packed = pack_padded_sequence(x * 2, lengths, batch_first=batch_first, enforce_sorted=False)
+            padded, counts = pad_packed_sequence(packed, batch_first=batch_first, padding_value=1.5)
+            return padded, (packed.data.sin(), packed.batch_sizes * 1.0, counts * 1.0)
+
+    graphs, backend = _counting()
+    compiled = meta.compile(Packed(), backend=backend, fullgraph=True)
+    for lengths in ([3, 5, 2], [4, 4, 4], [1, 6, 1], [7, 1], [1], [2, 2, 9]):
+
+        def make(lengths: list[int] = lengths) -> list[Tensor]:
+            size = (len(lengths), max(lengths), 3) if batch_first else (max(lengths), len(lengths), 3)
+            return [torch.randn(size, requires_grad=train), torch.tensor(lengths)]
+
+        _compare(compiled, Packed(), make, train)
+    assert len(graphs) <= 4
+
+
+@pytest.mark.parametrize("lengths", [[2, 3], [3, 0], [3], [[3, 2]]])
+def test_lengths_that_cannot_be_packed(lengths: Any) -> None:
+    def fn(x: Tensor, lengths: Tensor) -> Tensor:
+        return pack_padded_sequence(x, lengths, batch_first=True).data * 2
+
+    x = torch.randn(2, 3, 4)
+    words = []
+    for run in (fn, meta.compile(fn)):
+        with pytest.raises(RuntimeError) as raised:
+            run(x, torch.tensor(lengths))
+        words.append(str(raised.value))
+    assert words[0] == words[1]
 
 
 def _operators(kind: Any, length: int, train: bool) -> set[str]:

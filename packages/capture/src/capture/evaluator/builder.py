@@ -47,6 +47,8 @@ _MANY_DIGITS = re.compile(f"[0-9]{{{_DIGITS + 1}}}")
 _LIMITED = "an integer of many digits as a text"
 #: What conversions give.
 _TOLD = (str, int)
+#: Integers of which the interpreter makes one object each.
+_KEPT = range(-5, 257)
 #: References to what was just made, the one that asks for their number among them.
 _OURS_ALONE = 2
 
@@ -82,14 +84,14 @@ class VariableBuilder:
         self._places: dict[int, Source] = {}
         #: What was computed for real and nothing but the capture holds: it has to live as long.
         self.own: list[Any] = []
-        #: Texts that were made in the frame, by identity: nothing else has that very one.
-        self._texts: dict[int, str] = {}
+        #: Texts and numbers that were made in the frame, by identity: nothing else has that very one.
+        self._made: dict[int, Any] = {}
 
     def release(self) -> None:
         """Let go of what stands for variables."""
         self._standing.clear()
         self._places.clear()
-        self._texts.clear()
+        self._made.clear()
 
     # Inputs
 
@@ -281,8 +283,9 @@ class VariableBuilder:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""
         cls = type(value)
         if cls in CONSTANT_TYPES:
-            # A text that was made has an identity of its own, which only where it was made can be had.
-            return Constant(value) if cls is not str else self._effects.created(Constant(value))
+            # What was made has an identity of its own, which only where it was made can be had.
+            constant = Constant(value)
+            return self._effects.created(constant) if cls is str or self.is_made(value) else constant
         convert = converter_of(cls)
         if convert is not None:
             return convert(self._m, value)
@@ -311,12 +314,15 @@ class VariableBuilder:
             if type(found) in _TOLD:
                 if _is_limited(found, args):
                     raise Unsupported(_LIMITED)
-                if type(found) is str and sys.getrefcount(found) == _OURS_ALONE:
-                    self.made_text(found)
+                if (type(found) is str or found not in _KEPT) and sys.getrefcount(found) == _OURS_ALONE:
+                    self.made(found)
+            elif type(found) is float:
+                if sys.getrefcount(found) == _OURS_ALONE:
+                    self.made(found)
             elif type(found) in (list, tuple) and sys.getrefcount(found) == _OURS_ALONE:
                 for each in range(len(found)):
                     if type(found[each]) is str and sys.getrefcount(found[each]) == _OURS_ALONE:
-                        self.made_text(found[each])
+                        self.made(found[each])
             elif type(found).__weakrefoffset__ and sys.getrefcount(found) == _OURS_ALONE:
                 self.own.append(found)
             return found
@@ -334,14 +340,14 @@ class VariableBuilder:
                 raise Unsupported(f"{type(error).__name__}: {error}") from error
             self._errors.throw_value(type(error), values)
 
-    def made_text(self, text: str) -> str:
-        """The same text, which was made just now: a run makes another, which is equal and not the same."""
-        self._texts[address(text)] = text
-        return text
+    def made(self, value: Any) -> Any:
+        """The same text or number, which was made just now: a run makes another, which is equal and not the same."""
+        self._made[address(value)] = value
+        return value
 
-    def is_made_text(self, value: object) -> bool:
-        """Whether a value is a text that was made so."""
-        return bool(self._texts) and address(value) in self._texts
+    def is_made(self, value: object) -> bool:
+        """Whether a value is a text or number that was made so."""
+        return bool(self._made) and address(value) in self._made
 
     # Taking values out
 

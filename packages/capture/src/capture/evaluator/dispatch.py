@@ -423,6 +423,8 @@ def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
     first, second = (a.origin, b.origin) if a.origin is not None else (b.origin, a.origin)
     if type(a.value) is int and a.value in _KEPT_INTEGERS:
         return True
+    if type(a.value) is not str and (m.builder.is_made(a.value) or m.builder.is_made(b.value)):
+        return same  # each run makes another, which is nothing else
     if first is not None and second is not None and first != second:
         m.guards.add(first, *((GuardKind.SAME_OBJECT, second) if same else (GuardKind.DISTINCT, (second,))))
     elif first is not None and second is None and same:
@@ -460,6 +462,11 @@ def _is_same_number(m: Interpreter, a: Variable, b: Variable) -> bool:
     raise Unsupported("identity of a symbolic number")
 
 
+def _is_alike(a: Any, b: Any) -> bool:
+    """Whether two values of one type may be one object: they are equal, or equal not even to themselves."""
+    return bool(a == b) or (a != a and b != b)
+
+
 def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     """``left is right``."""
     a, b = left.realize(m), right.realize(m)
@@ -470,7 +477,7 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
             raise Unsupported("identity of a bound method")
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):
-        if type(a.value) is not type(b.value) or a.value != b.value:
+        if type(a.value) is not type(b.value) or not _is_alike(a.value, b.value):
             return False
         if type(a.value) in SINGLETON_TYPES:
             return True

@@ -60,7 +60,7 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
     made = _CONVERSION.sub(written, text)
     if not by_key and not is_mapping and next(values, None) is not None:
         raise Unsupported("a format with too many values")
-    return made if any(made is each for each in (text, *pieces)) else m.builder.made_text(made)
+    return made if any(made is each for each in (text, *pieces)) else m.builder.made(made)
 
 
 def by_fields(m: Interpreter, text: str, args: Args, kwargs: Kwargs) -> str:

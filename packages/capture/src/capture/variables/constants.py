@@ -179,24 +179,26 @@ class Constant(Real):
         return ()
 
     def reconstruct(self, e: Emitter) -> None:
-        if type(self.value) is str and type(self.origin) is Local:
+        if type(self.value) in _MADE_AGAIN and type(self.origin) is Local:
             e.load_source(self.origin)  # the very one that was handed in
-        elif e.m.builder.is_made_text(self.value):
-            self._make_text(e)
+        elif e.m.builder.is_made(self.value):
+            self._make(e)
         elif not self.in_code and _is_lost_in_code(self.value):
             e.emit(build.push_callable(build.load_const(chr)), build.load_const(ord(self.value)), build.call(1))
         else:
             e.emit(build.load_const(self.value))
 
-    def _make_text(self, e: Emitter) -> None:
-        """Push a text that is no other object, of its two halves; what is the same object here is one there, too."""
+    def _make(self, e: Emitter) -> None:
+        """Push a text that is no other object, of its two halves, or such a number; what is the same object here is one there, too."""
         key = address(self.value)
         name = e.temps.get(key)
         if name is not None:
             e.emit(build.load_fast(name))
             return
         e.temps[key] = name = e.temp()
-        if len(self.value) > 1:
+        if type(self.value) is not str:
+            e.emit(*(build.load_const(each) for each in (self.value, _NOTHING[type(self.value)])), build.add())
+        elif len(self.value) > 1:
             e.emit(build.load_const(self.value[:1]), build.load_const(self.value[1:]), build.add())
         elif self.value.isdecimal() and self.value.isascii():  # of other characters there is one
             e.emit(build.call_function(build.load_const(str), build.load_const(int(self.value))))
@@ -209,6 +211,12 @@ class Constant(Real):
 
     def __repr__(self) -> str:
         return written(self.value)
+
+
+#: Numbers that make another object of one like it, added to it.
+_NOTHING: dict[type, Any] = {int: 0, float: -0.0}
+#: What may be another object than one that is equal.
+_MADE_AGAIN = (str, *_NOTHING)
 
 
 def _is_lost_in_code(value: object) -> bool:

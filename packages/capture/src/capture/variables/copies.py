@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import copyreg
 import enum
 import types
 from collections.abc import Hashable
+from typing import Any
 
 from capture.errors import Unsupported
 from capture.guards import GuardKind
@@ -38,11 +40,26 @@ def _check_reads(m: Interpreter, value: Object) -> None:
             raise Unsupported(f"a copy of {value!r}, whose attributes are read in its own way") from refused
 
 
+def _check_attributes(m: Interpreter, value: Variable) -> None:
+    """Raises ``Unsupported`` for a dictionary with attributes of its own, which a copy has, too; guards that one from outside has none."""
+    if not isinstance(value, Dict) or value.cls is not collections.OrderedDict:
+        return
+    if value.attrs or (value.source is not None and not _has_none(m.builder.outside(value))):
+        raise Unsupported("a copy of a dictionary with attributes of its own")
+    if value.source is not None:
+        m.guards.predicate(value, _has_none, "{} has no attributes of its own")
+
+
+def _has_none(dictionary: Any) -> bool:
+    return not vars(dictionary)
+
+
 @handles(copy.copy)
 def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     if isinstance(value, Constant | Tuple):
         return value
+    _check_attributes(m, value)
     if isinstance(value, List | Dict | Set):
         return value if value.python_type() is frozenset else value.method(m, "copy", [], {})
     if isinstance(value, Object):
@@ -112,6 +129,7 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
         return _deep_copy_of_tuple(m, value, memo)
     if isinstance(value, InstanceDict):
         value = value.as_dict(m)
+    _check_attributes(m, value)
     if isinstance(value, Dict) and value.factory is None:
         copied: Dict = m.effects.created(Dict({}, value.cls))
         memo.put(value, copied)

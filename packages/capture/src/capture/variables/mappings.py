@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Hashable, Iterable
+import types
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from capture.bytecode import build
@@ -48,6 +49,8 @@ class Dict(Variable):
     """
 
     may_tell_hashes = False
+    #: Attributes that the frame gave to an ordered dictionary of its own.
+    attrs: Mapping[str, Variable] = types.MappingProxyType({})
 
     def __init__(
         self, entries: dict[Hashable, tuple[Variable, Variable]], cls: type = dict, factory: Variable | None = None
@@ -66,6 +69,23 @@ class Dict(Variable):
 
     def python_type(self) -> type:
         return self.cls
+
+    @property
+    def takes_attributes(self) -> bool:  # type: ignore[override]
+        """Of an ordered dictionary that the frame made."""
+        return self.cls is collections.OrderedDict and self.source is None and self.holder is None
+
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        if not self.takes_attributes or has_entry(self.cls, name):
+            super().set_attribute(m, name, value)
+        self.attrs = {**self.attrs, name: value}
+        m.effects.mutated(self)
+
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
+        if name not in self.attrs:
+            super().delete_attribute(m, name)
+        self.attrs = {each: value for each, value in self.attrs.items() if each != name}
+        m.effects.mutated(self)
 
     def as_python(self, m: Interpreter) -> Any:
         if self.cls is not dict or self.source is not None:
@@ -189,6 +209,8 @@ class Dict(Variable):
             return m.builder.known(self.cls)
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
+        if name in self.attrs:
+            return self.attrs[name]
         if not has_entry(self.cls, name):
             if self.cls is collections.OrderedDict and self.source is not None:
                 raise Unsupported("an attribute of an ordered dictionary's own")
@@ -299,7 +321,7 @@ class Dict(Variable):
 
     def made_of(self) -> Iterable[Variable]:
         check_kept(self, self.entries)
-        parts = [x for pair in self.entries.values() for x in pair]
+        parts = [*self.attrs.values(), *(x for pair in self.entries.values() for x in pair)]
         return [*parts, self.factory] if self.factory is not None else parts
 
     def reconstruct(self, e: Emitter) -> None:
@@ -313,12 +335,24 @@ class Dict(Variable):
         e.emit(build.build_map(len(self.entries)))
         if self.cls is not dict:
             e.emit(build.call(2 if self.cls is collections.defaultdict else 1))
+        if self.attrs:
+            name = e.temp()
+            e.emit(build.copy(1), build.store_fast(name))
+            self._set_attributes(e, name)
+
+    def _set_attributes(self, e: Emitter, name: str) -> None:
+        for attribute, value in self.attrs.items():
+            e.emit(build.push_callable(build.load_const(object.__setattr__)), build.load_fast(name))
+            e.emit(build.load_const(attribute))
+            e.load(value)
+            e.emit(build.call(3), build.pop())
 
     def reconstruct_empty(self, e: Emitter) -> None:
         e.call(self.cls, [self.factory or Constant(None)] if self.cls is collections.defaultdict else [])
 
     def fill(self, e: Emitter) -> None:
         name = e.temps[id(self)]
+        self._set_attributes(e, name)
         for key, value in self.entries.values():
             e.load(value)
             e.emit(build.load_fast(name))
@@ -526,8 +560,8 @@ class DictView(Variable):
     def real(self, m: Interpreter) -> Any:
         """What real sets of it are made of in the same order: a real view, or a list of values; None if they are not all known."""
         entries = self.owner.in_order(m)
-        of_each = {"keys": slice(1), "values": slice(1, 2), "items": slice(2)}[self.kind]
-        if not all(hashes_as_itself(x.realize(m)) for pair in entries.values() for x in pair[of_each]):
+        of_each = {"keys": (0,), "values": (1,), "items": (0, 1)}[self.kind]
+        if not all(hashes_as_itself(pair[place].realize(m)) for pair in entries.values() for place in of_each):
             return None
         if self.kind == "keys":
             return dict.fromkeys(entries).keys()

@@ -169,6 +169,7 @@ def _has_a_say(m: Interpreter, method: Any, cls: type, name: str) -> bool:
     if not isinstance(found, C_METHODS):
         return True
     owner, asked_first = method.__objclass__, method.__name__ == f"__r{name[2:]}"
-    if found.__objclass__ is owner or found.__objclass__ not in _STAND_INS:
+    made_for = getattr(found, "__objclass__", None)
+    if made_for is owner or made_for not in _STAND_INS:
         return False
     return (asked_first and _takes(found, owner) is not False) or (not asked_first and is_among(owner, cls.__mro__))

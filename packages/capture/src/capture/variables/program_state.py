@@ -153,11 +153,11 @@ class Builder(Protocol[V]):
     def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
         """Compute for real; an exception becomes the program's."""
 
-    def made_text(self, text: str) -> str:
-        """The same text, which was made just now: a run makes another, which is equal and not the same."""
+    def made(self, value: Any) -> Any:
+        """The same text or number, which was made just now: a run makes another, which is equal and not the same."""
 
-    def is_made_text(self, value: object) -> bool:
-        """Whether a value is a text that was made so, or by ``fold``."""
+    def is_made(self, value: object) -> bool:
+        """Whether a value is a text or number that was made so, or by ``fold``."""
 
     def new_tuple(self, items: list[V]) -> Any:
         """A new tuple."""

@@ -24,7 +24,7 @@ _NEVER = frozenset(
     {
         "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_cdist_forward", "_conj_physical", "_convolution", "_convolution_mode",
         "_cudnn_rnn", "_efficient_attention_forward", "_euclidean_dist", "_flash_attention_forward", "_int_mm", "_log_softmax",
-        "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "_pack_padded_sequence",
+        "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
         "_pdist_forward", "_prelu_kernel", "_safe_softmax", "_scaled_mm", "_softmax", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
         "_to_copy", "_trilinear", "_unique2", "_unsafe_view", "_weight_norm_interface", "adaptive_avg_pool1d", "adaptive_max_pool2d",
         "adaptive_max_pool3d", "addbmm", "addmm", "addmv", "addr", "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "argsort",

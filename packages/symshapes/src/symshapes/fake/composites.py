@@ -20,6 +20,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
 from symshapes.facts.layout import lies_in_order, same_size
 from symshapes.fake.averages import AVERAGES
+from symshapes.fake.packing import PACKING
 from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
@@ -429,6 +430,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     F.dropout: functional_dropout,
     F.scaled_dot_product_attention: attention_by_torch,
     **AVERAGES,
+    **PACKING,
     **RECURRENT,
     **RESAMPLING,
     **SIGNALS,
@@ -453,7 +455,8 @@ def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
     A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not.
     """
     if any(map(_is_symbol, arguments)) or (
-        type(function) is BuiltinFunctionType and (function in RECURRENT or function is F.one_hot)
+        type(function) is BuiltinFunctionType
+        and (function in RECURRENT or function in PACKING or function is F.one_hot)
     ):
         owner = getattr(function, "__self__", None)
         if not isinstance(owner, Tensor):

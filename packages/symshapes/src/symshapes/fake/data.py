@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from symshapes.facts import errors
-from symshapes.fake.contents import content_of, state_of
-from symshapes.fake.tensor import FakeTensor, meta_of, told_number
+from symshapes.fake.contents import content_of
+from symshapes.fake.tensor import meta_of, told_number
 from symshapes.rules.by_operator import aten
 from symshapes.rules.indexing import index
 from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
@@ -50,19 +50,6 @@ def _data(*names: str) -> Callable[[Answer], Answer]:
     return register
 
 
-def _once(tensor: Any, kind: str, make: Callable[[], Any]) -> Any:
-    """What `make` gives, or what it gave for this tensor in its present state."""
-    if not isinstance(tensor, FakeTensor):
-        return make()
-    known = getattr(tensor, "from_data", None)
-    if known is None:
-        known = tensor.from_data = {}
-    found, state = known.get(kind), state_of(tensor)
-    if found is None or found[0] != state:
-        found = known[kind] = state, make()
-    return found[1]
-
-
 def _count(env: Any, tensor: Any) -> torch.SymInt:
     """How many elements of a tensor are not zero."""
     content = content_of(tensor)
@@ -96,7 +83,13 @@ def item(env: Any, self: Any) -> Any:
         while isinstance(known, list):
             (known,) = known
         return known
-    return _once(self, "item", lambda: _number(env, self.dtype))
+    content = content_of(self)
+    if content is None:
+        return _number(env, self.dtype)
+    numbers = self.fake_mode.counts
+    if (content, "item") not in numbers:
+        numbers[content, "item"] = _number(env, self.dtype)
+    return numbers[content, "item"]
 
 
 @_data("equal")
@@ -203,3 +196,19 @@ def bincount(env: Any, self: Any, weights: Any = None, minlength: Size = 0) -> T
 def repeat_interleave(env: Any, repeats: Any, *, output_size: Size | None = None) -> TensorMeta:
     """Each index as often as is said."""
     return fresh((env.create_unbacked_size(),), meta_of(repeats))
+
+
+@_data("_pack_padded_sequence")
+def pack_padded_sequence(env: Any, input: Any, lengths: Any, batch_first: bool) -> tuple[TensorMeta, ...]:
+    """The rows of sequences of these lengths, and how many each step has: there are as many steps as the longest has."""
+    if lengths.dim() != 1 or lengths.dtype is not torch.int64 or lengths.device.type != "cpu":
+        kind = f"{lengths.dim()}D {lengths.device} {str(lengths.dtype).removeprefix('torch.')}"
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {kind} tensor")
+    meta = meta_of(input)
+    length, batch = (meta.size[1], meta.size[0]) if batch_first else meta.size[:2]
+    if not same_shape((batch,), tuple(lengths.shape)):
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.shape[0]} (batch_size={batch})"
+        )
+    rows, steps = env.create_unbacked_size(numel((length, batch))), env.create_unbacked_size(length)
+    return fresh((rows, *meta.size[2:]), meta), fresh((steps,), meta_of(lengths))

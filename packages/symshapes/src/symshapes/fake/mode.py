@@ -45,6 +45,7 @@ _CONCRETE: dict[Any, Any] = {
 
 
 _NOTHING = nullcontext()
+_SELECT = torch.ops.aten.select.int
 _CLONE = torch.ops.aten.clone.default
 _UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
 _FROM_START = frozenset(
@@ -297,7 +298,7 @@ class FakeMode(InfraMode):
             and plan.dtype is torch.bool
             and facts.elementwise
             and not facts.acts
-        ):
+        ) or (self.data_dependent and func is _SELECT and not made.dim()):
             note_content(made, func, args, kwargs)
         return made
 

@@ -6,7 +6,13 @@ from typing import Any
 import torch
 
 from symshapes.rules.layout import Size, TensorMeta, View, fresh, view_of
-from symshapes.rules.registry import rule
+from symshapes.rules.registry import DataDependentError, rule
+
+
+@rule("_pack_padded_sequence")
+def pack_padded_sequence(input: TensorMeta, lengths: TensorMeta, batch_first: bool) -> Any:
+    """How many rows and steps there are is in the lengths."""
+    raise DataDependentError(torch.ops.aten._pack_padded_sequence.default)
 
 
 @rule("mkldnn_rnn_layer")
