@@ -117,7 +117,7 @@ class TracedRun(QuietInterpreter):
             asks = isinstance(error, UnbackedError) or isinstance(error.__cause__, UnbackedError)
             if not asks or self.fake_mode is None or _torch.in_transform():
                 raise
-            return going_on(self.fake_mode, call)
+            return going_on(self.fake_mode, call, error)
 
     def call_of(self, value: Any) -> fx.Node | None:
         """The first call that gave this very value; None if none did."""

@@ -466,6 +466,8 @@ def set_deterministic(value: tuple[bool, bool]) -> None:
 
 # What the public context managers of the grad mode call, so that it is what a program's calls come down to.
 set_grad_enabled: Callable[[bool], None] = torch._C._set_grad_enabled
+# What `Tensor.imag` of a conjugate gives a view by, and `torch.neg` none.
+neg_view: Callable[[torch.Tensor], torch.Tensor] = torch._neg_view
 # What the public context manager of inference mode makes as it is entered.
 inference_guard: Any = torch._C._InferenceMode
 # The two ways to switch subclasses' torch functions off: context managers without a public name.

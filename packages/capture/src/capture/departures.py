@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ._torch import neg_view
 from .bytecode import build
 from .emit import Emitter
 from .evaluator.machine import Machine
@@ -108,7 +109,7 @@ def made_in_inference(tensor: torch.Tensor) -> torch.Tensor:
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
         made = made.conj() if tensor.is_conj() else made
-        return torch._neg_view(made) if tensor.is_neg() else made
+        return neg_view(made) if tensor.is_neg() else made
 
 
 class _Spent(torch.autograd.Function):

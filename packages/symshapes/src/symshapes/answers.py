@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from symshapes.constraints import negation
 from symshapes.env import ShapeEnv, UnbackedError
+from symshapes.facts import facts_of
 from symshapes.fake.mode import FakeMode
+from symshapes.fake.tensor import FakeTensor
 from symshapes.records import dataclass
 from symshapes.runtime_checks import is_checked
 
@@ -31,15 +34,31 @@ class Answer:
 
 
 class _Operations(TorchDispatchMode):
-    """Whether any ran since the last question."""
+    """Whether any ran since the last question, and whether one did what may not be done twice: drew, or wrote to what was there before."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: FakeMode) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.ran = False
+        self.acted = False
+        self._mode = mode
+        self._made: set[object] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.ran = True
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        facts = facts_of(func)
+        if facts.composite and not facts.written:
+            with self:
+                return self._mode.decompose(func, args, kwargs)
+        written = _storages([each.of(args, kwargs) for each in (*facts.written, *facts.unsaid)])
+        self.acted = self.acted or facts.random or facts.lasts or not written <= self._made
+        found = func(*args, **kwargs)
+        self._made |= _storages(found) - _storages([args, kwargs])
+        return found
+
+
+def _storages(values: Any) -> set[object]:
+    return {value.storage_key for value in tree_leaves(values) if isinstance(value, FakeTensor)}
 
 
 class Answers:
@@ -52,12 +71,22 @@ class Answers:
         self._trial = trial
         self._operations = operations
         self._asked = 0
+        self._told: dict[Any, bool] = {}
+
+    def check_asked(self) -> None:
+        """Raises `UnbackedError` unless each answer was asked for: they may be those of other questions."""
+        if self._asked != len(self._known):
+            raise UnbackedError(next(iter(self._told), True))
 
     def of(self, condition: Any, hint: Any) -> bool:
         """Whether a condition holds. Raises `UnbackedError` where there is no answer left."""
+        if condition in self._told:
+            return self._told[condition]
         try:
             return bool(self._env.evaluate(condition, hint))
         except UnbackedError:
+            if self._operations.acted:
+                raise
             place = self._asked
             self._asked += 1
             if place < len(self._known):
@@ -65,20 +94,26 @@ class Answers:
                 if self._trial is None:
                     promise = condition if answer.holds else negation(condition)
                     self._env.expect_true(promise, None, answer.error, answer.message)
-                return answer.holds
-            if self._trial is None or place > len(self._known):
+                told = answer.holds
+            elif self._trial is None or place > len(self._known):
                 raise
-            self._operations.ran = False
-            return self._trial
+            else:
+                self._operations.ran = False
+                told = self._trial
+            self._told |= {condition: told, negation(condition): not told}
+            return told
 
 
-def going_on(mode: FakeMode, run: Callable[[], Any]) -> Any:
-    """What a call gives that raised an `UnbackedError` in `mode`, which is in force. Raises it once more where it does more with an answer than refuse."""
+def going_on(mode: FakeMode, run: Callable[[], Any], problem: Exception) -> Any:
+    """What a call gives that asked what only the run can tell, in `mode`, which is in force; `problem` is what that raised.
+
+    Raises the same where the call does more with an answer than refuse, or wrote or drew before it asked.
+    """
     answers = _answers(mode, run)
     if answers is None:
-        return run()
+        raise problem
     mode.risks += 1
-    return _with(mode, answers, None, _Operations(), run)
+    return _with(mode, answers, None, _Operations(mode), run)
 
 
 def _answers(mode: FakeMode, run: Callable[[], Any]) -> list[Answer] | None:
@@ -102,7 +137,7 @@ def _tried(
     mode: FakeMode, known: Sequence[Answer], holds: bool, run: Callable[[], Any]
 ) -> tuple[Exception | None, bool | None]:
     """What an answer raises at once; and whether the call asks further with it, None if it does not come to its end."""
-    operations = _Operations()
+    operations = _Operations(mode)
     assert mode.shape_env is not None
     try:
         with _disable_current_modes(), mode, operations:
@@ -120,8 +155,11 @@ def _with(
 ) -> Any:
     env = mode.shape_env
     assert env is not None
-    env.answers = Answers(env, known, trial, operations)
+    env.answers = answers = Answers(env, known, trial, operations)
     try:
-        return run()
+        found = run()
     finally:
         env.answers = None
+    if trial is None:
+        answers.check_asked()
+    return found

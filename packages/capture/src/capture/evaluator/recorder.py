@@ -358,10 +358,10 @@ class GraphRecorder:
                 called = taking_symbols(function, (*args, *kwargs.values()))
                 try:
                     result = called(*args, **kwargs)
-                except UnbackedError:
+                except UnbackedError as problem:
                     if self._m.levels.inside:
                         raise
-                    result = going_on(self.fake_mode, lambda: called(*args, **kwargs))
+                    result = going_on(self.fake_mode, lambda: called(*args, **kwargs), problem)
         except (DataDependentError, UnbackedError) as error:
             if isinstance(error, UnbackedError):
                 self._try_with_numbers(error.expr)

@@ -148,6 +148,16 @@ def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.recorder.record("call_method", "item", [every], {})
 
 
+@handles(torch.allclose)
+def _allclose(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Whether all elements are close, which the program reads: as torch computes it, but for the reading."""
+    if not config.capture_data_dependent:
+        raise Unsupported("torch.allclose, whose answer is in the tensors' data")
+    close = m.recorder.record("call_function", torch.isclose, args, kwargs)
+    every = m.recorder.record("call_method", "all", [close], {})
+    return m.recorder.record("call_method", "item", [every], {})
+
+
 @handles(torch.is_nonzero)
 def _is_nonzero(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = next(iter([*args, *kwargs.values()])).realize(m)

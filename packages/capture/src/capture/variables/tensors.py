@@ -49,6 +49,8 @@ DENIED_METHODS = frozenset(
         "requires_grad_", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
     }
 )  # fmt: skip
+#: Methods that give a bool of what is in the data, as the functions of these names do.
+_ANSWERED = frozenset({"equal", "allclose"})
 #: What the method calls otherwise than the function does.
 _AS_FUNCTION = {"gradient": "grad_tensors"}
 
@@ -174,6 +176,8 @@ class Tensor(Variable):
                 return told
         if name in DENIED_METHODS:
             return self.special_method(m, name, args, kwargs)
+        if name in _ANSWERED:
+            return m.calls.call(m.builder.known(getattr(torch, name)), [self, *args], kwargs)
         if name == "is_inference" and not args and not kwargs:
             return Constant(m.recorder.is_inference(self))
         if name == "storage_offset":

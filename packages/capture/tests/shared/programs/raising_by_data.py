@@ -102,3 +102,11 @@ def distributions_with_lazy_properties(x):
 def samples_of_distributions(x):
     drawn = D.Normal(x, x.abs() + 1).rsample(), D.Categorical(logits=x).sample((2,)), D.Exponential(x + 1).sample()
     return *drawn, D.TransformedDistribution(D.Normal(x, 1.0), [D.transforms.TanhTransform()]).rsample()
+
+
+@program
+def refused_unless_all_are_close(x):
+    if not torch.allclose(x, x + 1e-9) or not x.allclose(x.abs(), atol=1e-3):
+        raise ValueError("negative")
+    assert x.equal(x * 1), "changed"
+    return x + 1

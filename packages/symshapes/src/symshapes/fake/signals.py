@@ -147,10 +147,7 @@ def block_diag(tensors: Sequence[Tensor]) -> Tensor:
     if not tensors or any(each.dim() > 2 or each.device != tensors[0].device for each in tensors):
         found: Tensor = _torch.plain_block_diag(tensors)
         return found
-    dtype = tensors[0].dtype
-    for each in tensors[1:]:
-        dtype = torch.promote_types(dtype, each.dtype)
-    blocks = [each.view([1] * (2 - each.dim()) + list(each.shape)).to(dtype) for each in tensors]
+    blocks = [each.view([1] * (2 - each.dim()) + list(each.shape)) for each in tensors]
     width, left, rows = sum(each.shape[1] for each in blocks), 0, []
     for each in blocks:
         right = width - left - each.shape[1]
