@@ -404,9 +404,24 @@ def test_cudnns_networks_find_their_weights(kind: Any, how: dict[str, Any]) -> N
     torch.manual_seed(0)
     module = kind(16, 24, **how).cuda().eval()
     x = torch.randn(5, 7, 16, device="cuda")
-    compiled = meta.compile(lambda x: module(x * 2))
+    compiled = meta.compile(lambda x: module(x * 2), fullgraph=True)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error")  # cuDNN's that it has to copy them at each call
         expected = module(x * 2)
         for _ in range(3):
             torch.testing.assert_close(compiled(x), expected)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_recurrent_networks_train(kind: Any) -> None:
+    torch.manual_seed(0)
+    module = kind(16, 24, batch_first=True).cuda()
+    x = torch.randn(5, 7, 16, device="cuda")
+    found = []
+    for run in (module, meta.compile(module)):
+        module.zero_grad()
+        output, _ = run(x)
+        output.square().sum().backward()
+        found.append([output.detach(), *(p.grad.clone() for p in module.parameters())])
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs)

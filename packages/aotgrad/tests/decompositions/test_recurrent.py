@@ -10,7 +10,7 @@ from torch import nn
 
 import aotgrad
 from aotgrad.decompositions import recurrent  # noqa: F401  (defines the operator)
-from symshapes import FakeMode
+from symshapes import FakeMode, taking_symbols
 
 KINDS: dict[str, Any] = {
     "relu": lambda **how: nn.RNN(4, 5, nonlinearity="relu", **how),
@@ -94,3 +94,26 @@ def test_it_takes_the_place_of_cudnns(name: str) -> None:
     output = network.meta["val"][0]
     width = module.proj_size or 5
     assert (output.shape, output.stride()) == ((2, 7, width), (width, 2 * width, 1))
+
+
+@pytest.mark.parametrize("how", HOW.values(), ids=list(HOW))
+@pytest.mark.parametrize("name", KINDS)
+def test_torchs_call_of_weights_on_a_gpu_is_one_network(name: str, how: dict[str, Any]) -> None:
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+    module = KINDS[name](**how).eval()
+    states = states_of(module, 3)
+    x = torch.randn(3, 6, 4) if module.batch_first else torch.randn(6, 3, 4)
+    output, last = module(x, states)
+    function = {"relu": torch.rnn_relu, "tanh": torch.rnn_tanh, "gru": torch.gru}.get(name, torch.lstm)
+    options = module.bias, module.num_layers, 0.0, False, module.bidirectional, module.batch_first
+
+    weights = [weight for layer in module.all_weights for weight in layer]
+    hidden, cell = states if isinstance(states, tuple) else (states, states)
+    with FakeMode(), torch.no_grad():
+        inputs = [torch.empty(tensor.shape, device="cuda") for tensor in (x, hidden, cell, *weights)]
+        found = taking_symbols(function, ())(
+            inputs[0], tuple(inputs[1:3]) if function is torch.lstm else inputs[1], inputs[3:], *options
+        )
+    expected = (output, *(last if isinstance(last, tuple) else (last,)))
+    assert [(t.shape, t.device.type) for t in found] == [(t.shape, "cuda") for t in expected]

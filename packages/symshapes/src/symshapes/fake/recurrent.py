@@ -1,6 +1,6 @@
 """Recurrent layers for symbolic sizes, of which torch's C++ writes out the steps that it meets.
 
-In: what `torch.gru` and its like take. Out: what they give: by oneDNN's layers where eager's LSTM is made of them, else by
+In: what `torch.gru` and its like take. Out: what they give: by oneDNN's layers where eager's LSTM is made of them, by cuDNN's networks, else by
 operators that take any number of steps (recurrence.py), else by the steps met, as for few of them.
 """
 
@@ -65,6 +65,11 @@ class _Call:
         count = self.layers * self.directions * (4 if self.has_biases else 2)
         return self.kind == "lstm" and len(self.weights) > count
 
+    @property
+    def each(self) -> int:
+        """Weights of a layer in a direction."""
+        return 2 + 2 * self.has_biases + self.projected
+
     def parts(self, at: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
         """Weights for the input and for the state, biases and projection of a layer in a direction."""
         count = len(self.weights) // (self.layers * self.directions)
@@ -75,13 +80,12 @@ class _Call:
     def fits(self) -> bool:
         """Whether the operators for any number of steps do what eager does: on the CPU, where torch itself goes step by step."""
         tensors = [self.input, *self.states, *self.weights]
-        per_layer = 2 + 2 * self.has_biases + self.projected
         return (
             all(t.device.type == "cpu" and t.dtype is self.input.dtype for t in tensors)
             and self.input.is_floating_point()
             and not torch.is_autocast_enabled("cpu")
             and self.input.dim() == (3 if self.batch_sizes is None else 2)
-            and len(self.weights) == self.layers * self.directions * per_layer
+            and len(self.weights) == self.layers * self.directions * self.each
             and all(state.dim() == 3 and state.shape[0] == self.layers * self.directions for state in self.states)
             and all(sure(state.shape[1] == self.states[0].shape[1]) for state in self.states)
             and (self.batch_sizes is not None or sure(self.states[0].shape[1] == self.batch))
@@ -237,6 +241,8 @@ def _layers(kind: str) -> Callable[..., Any]:
             return met(*args, **named)
         if _by_onednn(call):
             return _of_onednn(call)
+        if _by_cudnn(call):
+            return _of_cudnn(call)
         if call.is_onednn() or not call.fits() or call.is_short():
             return met(*args)
         return _through(call)
@@ -282,6 +288,40 @@ def _of_onednn(call: _Call) -> tuple[Tensor, ...]:
         if call.dropout != 0 and call.train and layer < call.layers - 1:
             value = dropout(value, call.dropout, True)
     return _returned(call, value, [torch.stack(states) for states in after])
+
+
+_CUDNN = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+"""cuDNN's number for each kind."""
+
+
+def _by_cudnn(call: _Call) -> bool:
+    """Whether eager's networks of these are cuDNN's, in inference: in training they keep what only the library knows the size of. Torch's
+    C++ asks the library how the weights lie, which those of fakes do nowhere."""
+    first, *others = [call.input, *call.states, *call.weights]
+    return bool(
+        first.device.type == "cuda"
+        and call.batch_sizes is None
+        and not (call.train and call.dropout)
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cuda")
+        and all(tensor.device == first.device and tensor.dtype is first.dtype for tensor in others)
+        and first.dim() == 3
+        and all(state.dim() == 3 for state in call.states)
+        and len(call.weights) == call.layers * call.directions * call.each
+        and not sure(first.numel() == 0)
+        and torch.backends.cudnn.is_acceptable(first)
+    )
+
+
+def _of_cudnn(call: _Call) -> tuple[Tensor, ...]:
+    hidden, cell = call.states[0], call.states[1] if len(call.states) > 1 else None
+    output, *last, _, _ = torch.ops.aten._cudnn_rnn.default(
+        *(call.input, [*call.weights], call.each, None, hidden, cell, _CUDNN[call.kind]),
+        hidden.shape[2] if cell is None else cell.shape[2],
+        hidden.shape[2] if call.projected else 0,
+        *(call.layers, call.batch_first, call.dropout, call.train, call.bidirectional, [], None),
+    )
+    return output, *last[: len(call.states)]
 
 
 RECURRENT: dict[Any, Callable[..., Any]] = {getattr(torch, kind): _layers(kind) for kind in CELLS}
