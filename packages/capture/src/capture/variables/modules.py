@@ -25,6 +25,7 @@ from .parameters import initialise_lazy
 from .tensors import Tensor
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+#: Those that most modules with submodules have nothing in.
 _BARE = _REGISTRIES[:2]
 _REGISTRATION_HOOKS = {
     "_parameters": "_global_parameter_registration_hooks",
