@@ -259,3 +259,8 @@ def levels() -> list[Any]:
 def leave_level(level: Any) -> None:
     """Leave the innermost level, which this is."""
     _LEAVE[level.key()]()
+
+
+PACK_PADDED: Any = torch._pack_padded_sequence
+PAD_PACKED: Any = torch._pad_packed_sequence
+"""What `torch.nn.utils.rnn` packs and pads by: only these functions tell that it is done, which has no public operator."""

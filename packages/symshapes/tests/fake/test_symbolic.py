@@ -380,3 +380,47 @@ def test_masks_of_what_nothing_was_written_to_are_not_alike():
     with mode:
         masks = [torch.empty(4, dtype=torch.bool) for _ in range(2)] + [torch.empty_like(x[:, 0] > 0) for _ in range(2)]
         assert len({str(x[mask].shape[0]) for mask in masks}) == 4
+
+
+def test_a_number_read_twice_from_one_place_is_one():
+    mode = FakeMode(ShapeEnv(), data_dependent=True)
+    x, other = (mode.from_tensor(torch.zeros(4, dtype=torch.int64)) for _ in range(2))
+    with mode:
+        first = [str(x[0].item()) for _ in range(2)]
+        assert first[0] == first[1]
+        told = [first[0], str(x[1].item()), str(other[0].item()), str(x[0].to(torch.int32).item())]
+        x[0] = 3
+        told.append(str(x[0].item()))
+        x.view(2, 2).add_(1)
+        told.append(str(x[0].item()))
+        x.data.zero_()
+        told.append(str(x[0].item()))
+        assert len(set(told)) == len(told)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_rows_and_steps_of_packed_sequences_are_in_the_lengths(batch_first):
+    rnn = torch.nn.utils.rnn
+    mode = FakeMode(ShapeEnv(), data_dependent=True)
+    x, lengths = mode.from_tensor(torch.zeros(4, 3, 5)), mode.from_tensor(torch.zeros(4 if batch_first else 3).long())
+    with mode:
+        packed = rnn.pack_padded_sequence(x, lengths, batch_first=batch_first)
+        rows, steps = packed.data.shape[0], packed.batch_sizes.shape[0]
+        assert str(rows) != str(steps) and packed.data.shape[1:] == (5,)
+        padded, counts = rnn.pad_packed_sequence(packed, batch_first=batch_first)
+        batch = packed.batch_sizes[0].item()
+        of_steps, of_batch = padded.shape[batch_first], padded.shape[not batch_first]
+        assert [str(of_steps), str(of_batch), str(counts.shape[0])] == [str(steps), str(batch), str(batch)]
+
+
+@pytest.mark.parametrize(
+    "lengths", [torch.zeros(3, dtype=torch.int32), torch.zeros(2).long(), torch.zeros(1, 3).long()]
+)
+def test_lengths_that_are_refused(lengths):
+    mode = FakeMode(ShapeEnv(), data_dependent=True)
+    x, given = mode.from_tensor(torch.zeros(4, 3, 5)), mode.from_tensor(lengths)
+    with pytest.raises(RuntimeError) as eager:
+        torch._VF._pack_padded_sequence(torch.zeros(4, 3, 5), lengths, False)
+    with mode, pytest.raises(RuntimeError) as told:
+        torch._VF._pack_padded_sequence(x, given, False)
+    assert str(told.value).lower()[:60] == str(eager.value).lower()[:60]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import torch
 
 from capture.errors import NotConstant, Unsupported
@@ -11,7 +13,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
-from .lookups import has_entry, shown_type
+from .lookups import MISSING, class_lookup, shown_type
 from .mappings import Dict, DictView, view_of
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
@@ -132,7 +134,10 @@ def _sequence_of(m: Interpreter, value: Variable) -> Variable:
 def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     cls = value.python_type()
-    if not has_entry(cls, "__reversed__") and not (has_entry(cls, "__getitem__") and has_entry(cls, "__len__")):
+    reverses, item, length = (class_lookup(m, cls, name)[0] for name in ("__reversed__", "__getitem__", "__len__"))
+    if reverses is MISSING and length is MISSING and isinstance(item, types.FunctionType):
+        m.errors.throw(TypeError, f"object of type {shown_type(cls)!r} has no len()")
+    if reverses is MISSING and MISSING in (item, length):
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
     if isinstance(value, Tensor):
         return value.method(m, "__reversed__", [], {})

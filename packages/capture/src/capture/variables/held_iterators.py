@@ -23,7 +23,18 @@ from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .iterators import Enumerate, Filter, ItemIterator, Iterator, Map, SequenceIterator, StopIter, Zip
+from .iterators import (
+    Enumerate,
+    Filter,
+    ItemIterator,
+    Iterator,
+    Map,
+    RangeIterator,
+    SequenceIterator,
+    StopIter,
+    TextIterator,
+    Zip,
+)
 from .lookups import has_entry
 from .placeholders import Lazy
 from .reconstruction import Emitter
@@ -179,6 +190,91 @@ class HeldEnumerate(_Moved, Enumerate):
         return ()
 
 
+class HeldChain(_Moved, Iterator):
+    """An ``itertools.chain`` from outside: it goes over what another iterator gives, one after the other.
+
+    The real one is moved by taking from it, which moves what it goes over, too.
+    """
+
+    cls = itertools.chain
+
+    def __init__(self, over: Variable | None, active: Variable | None) -> None:
+        self.over, self.active = over, active
+        #: Lists that it began, with what was in them then.
+        self.begun: list[tuple[SequenceIterator, list[Variable]]] = []
+
+    def next(self, m: Interpreter) -> Variable:
+        m.effects.mutated(self)
+        while self.over is not None or self.active is not None:
+            if self.active is None:
+                assert self.over is not None
+                try:
+                    self.active = self._begin(m, self._step(m, self.over))
+                except StopIter:
+                    self.over = None
+                    break
+            try:
+                value = self._step(m, self.active)
+            except StopIter:
+                self.active = None
+                continue
+            self.taken += 1
+            return value
+        self.ended = True
+        raise StopIter
+
+    def _step(self, m: Interpreter, inner: Variable) -> Variable:
+        """One step of what it goes over, which the real one takes."""
+        moves = [] if type(inner) in _FRESH else _moved_by(inner)
+        before = [each.taken for each in moves]
+        try:
+            return inner.next(m)
+        finally:
+            for each, taken in zip(moves, before, strict=True):
+                each.taken_by_others += each.taken - taken
+
+    def _begin(self, m: Interpreter, element: Variable) -> Variable:
+        made = element.realize(m).iterate(m)
+        if type(made) is SequenceIterator:
+            self.begun.append((made, list(made.sequence.items)))  # type: ignore[attr-defined]
+        elif type(made) not in _FRESH and not isinstance(made, _Moved):
+            raise Unsupported(f"a chain from outside, over {made!r}")
+        return made
+
+    def written(self) -> Iterable[Variable]:
+        if any(made.sequence.items != then for made, then in self.begun):  # type: ignore[attr-defined]
+            raise Unsupported("a chain from outside, over what the frame changed")
+        return ()
+
+
+#: Iterators that a chain makes for itself, and that run no code of the program's.
+_FRESH = (SequenceIterator, RangeIterator, TextIterator)
+
+
+def _held_by(chain: Any) -> list[Any]:
+    return [each for each in gc.get_referents(chain) if each is not itertools.chain]
+
+
+def _place_of_active() -> int:
+    """Where, of the two that a chain holds that has begun, the one is that it is in."""
+    made = itertools.chain([0, 0, 0], [0])
+    next(made)
+    return [operator.length_hint(each) for each in _held_by(made)].index(2)
+
+
+_ACTIVE = _place_of_active()
+
+
+def _chained(chain: Any, active: int) -> Any:
+    """The iterator that a chain is in, or the one that gives what it goes over."""
+    held = _held_by(chain)
+    return held[_ACTIVE if active else len(held) - 1 - _ACTIVE] if len(held) > 1 else held[0]
+
+
+def _chained_count(chain: Any) -> int:
+    return len(_held_by(chain))
+
+
 def _moved_by(iterator: Variable) -> list[_Moved]:
     """Each of the iterators that one step of this one moves for real. Raises ``Unsupported`` where a step would run the program's code."""
     if isinstance(iterator, _Moved):
@@ -237,6 +333,20 @@ def _build_zip(m: Interpreter, value: Any, source: Source | None) -> Variable:
         check = functools.partial(_counted, number, what)
         m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"{words} of {{}}: {number}"))
     return Zip([_inner(m, value, at, i) for i in range(count)], strict)  # keeps nothing of its own that moves
+
+
+@builds(itertools.chain)
+def _build_chain(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    at, count = _held_source(m, value, source), _chained_count(value)
+    check = functools.partial(_counted, count, _chained_count)
+    m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"what {{}} goes over, and is in: {count}"))
+
+    def part(active: bool) -> Variable:
+        found = m.builder.wrap(_chained(value, active), Applied(at, _chained, active)).realize(m)
+        _moved_by(found)  # or it is refused
+        return found
+
+    return HeldChain(part(False) if count else None, part(True) if count > 1 else None)
 
 
 class HeldReversed(ItemIterator):

@@ -213,4 +213,37 @@ def f(x):
             "call(f, torch.ones(3))",
         ),
     ),
+    "reversed asks a class with items for its length": (
+        """
+class Rows:
+    def __len__(self):
+        return 2
+    def __getitem__(self, key):
+        return [3, 4][key]
+class Bare:
+    pass
+made = [Rows(), Bare()]
+def f(x):
+    out = []
+    for each in made:
+        try:
+            out.append(list(reversed(each)))
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "length = Rows.__len__; del Rows.__len__",
+            "call(f, torch.ones(3))",
+            "Rows.__len__ = length",
+            "call(f, torch.ones(3))",
+            "Bare.__getitem__ = Rows.__getitem__",
+            "call(f, torch.ones(3))",
+            "del Rows.__getitem__",
+            "call(f, torch.ones(3))",
+            "Rows.__reversed__ = lambda self: iter([5])",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

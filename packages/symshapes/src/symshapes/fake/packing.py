@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symshapes import _torch
 from symshapes.rules.layout import sure
 
 
@@ -90,4 +91,4 @@ def pad(data: Tensor, batch_sizes: Tensor, batch_first: bool, padding_value: Any
     return found.transpose(0, 1) if batch_first else found, _lengths(batch_sizes, batch)
 
 
-PACKING: dict[Any, Callable[..., Any]] = {torch._pack_padded_sequence: pack, torch._pad_packed_sequence: pad}
+PACKING: dict[Any, Callable[..., Any]] = {_torch.PACK_PADDED: pack, _torch.PAD_PACKED: pad}
