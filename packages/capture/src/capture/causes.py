@@ -173,7 +173,7 @@ CAUSES: tuple[Cause, ...] = (
         "A traceback, a context, a group, or the text of an exception with values that are not known.",
         "Handle the exception by its class, or outside of what is compiled.",
         "traceback of an exception",
-        r"traceback|exception group|context of an exception|of an exception|an exception object|user's exception|exception with a context",
+        r"traceback|exception group|context of an exception|of an exception|an exception object|user's exception|exception with a context|a caller is handling",
     ),
     # Torch
     Cause(
@@ -202,7 +202,7 @@ CAUSES: tuple[Cause, ...] = (
         "The backward of a `torch.autograd.Function`, and hooks on gradients, become part of the graph; what the reason names is not possible there.",
         "See what the reason names: tensors in, tensors out, in a plain tuple; what a backward reads, put into `ctx` by the forward.",
         "a function of autograd that gives no plain tuple",
-        r"function of autograd|a hook that|RemovableHandle|a backward|torch\.autograd|gradients? of|gradients that|grad mode",
+        r"function of autograd|a hook that|RemovableHandle|a backward|torch\.autograd|gradients? of|gradients that|grad mode|inference mode",
     ),
     Cause(
         "B308", "break", "NumPy, where it differs or has no counterpart",
