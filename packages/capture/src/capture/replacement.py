@@ -243,13 +243,13 @@ class Replacement:
                     raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
                 as_it_is = getattr(compiled, "__self__", compiled) is captured.module
-                if m.levels.since and as_it_is:
-                    compiled = leaving_levels(compiled)
-                elif getattr(compiled, "__self__", compiled) is captured.module:
+                if as_it_is and not m.levels.since:
                     compiled = putting_back(compiled, captured.module.graph)
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
+        if m.levels.since:  # whatever a backend made of it: that may run the graph's calls as they are
+            compiled = leaving_levels(compiled)
         self._call_graph(e, compiled, captured, as_it_is=as_it_is, tells=tells)
         if not outputs:
             e.emit(build.pop())

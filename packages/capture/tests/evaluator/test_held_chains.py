@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -99,3 +99,32 @@ def test_no_break() -> None:
         assert compiled(torch.ones(2), zip(itertools.chain([1], [2, 3]), "abc", strict=True))[1] == [
             (1, "a"), (2, "b"), (3, "c"),
         ]  # fmt: skip
+
+
+def _between(of: Iterator[Any], chain: Iterator[Any]) -> Any:
+    first, between = next(chain), next(of)
+    return first, between, next(chain), next(chain)
+
+
+def _to_its_end(of: Iterator[Any], chain: Iterator[Any]) -> Any:
+    return next(of), next(of), next(chain), next(chain)
+
+
+@pytest.mark.parametrize(
+    ("of", "chained", "take"),
+    [
+        ([[1, 2], [3], [4, 5, 6], [7, 8]], itertools.chain.from_iterable, _between),
+        ([1, 2, 3], lambda of: itertools.chain(of, [7, 8, 9]), _to_its_end),
+    ],
+)
+def test_what_it_goes_over_is_moved_in_between(of: list[Any], chained: Any, take: Callable[..., Any]) -> None:
+    def run(call: Callable[..., Any]) -> Any:
+        iterator = iter(of)
+        chain = chained(iterator)
+        taken = call(torch.ones(2), iterator, chain)[1]
+        return taken, list(itertools.islice(chain, 1)), list(iterator), list(chain)
+
+    def f(x: torch.Tensor, iterator: Iterator[Any], chain: Iterator[Any]) -> Any:
+        return x + 1, take(iterator, chain)
+
+    assert run(capture.compile(f)) == run(f)

@@ -225,6 +225,22 @@ def test_a_graph_that_raises_within_leaves_no_level() -> None:
     assert levels() is None
 
 
+def test_a_check_that_fails_within_leaves_no_level() -> None:
+    def positive(v: torch.Tensor) -> torch.Tensor:
+        if v.sum() < 0:
+            raise ValueError("negative")
+        return (v * v).sum()
+
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return lambda *given: module(*given)
+
+    f = capture.compile(lambda x: grad(positive)(x), backend, fullgraph=True)
+    assert f(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(ValueError, match="negative"):
+        f(-torch.ones(2))
+    assert levels() is None
+
+
 LINEAR = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 
 

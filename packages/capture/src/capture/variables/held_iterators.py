@@ -202,6 +202,10 @@ class HeldChain(_Moved, Iterator):
         self.over, self.active = over, active
         #: Lists that it began, with what was in them then.
         self.begun: list[tuple[SequenceIterator, list[Variable]]] = []
+        #: Whether it went from one to the next; iterators of others that it was in, or that gave it these; and how far it moved each.
+        self.went_on = False
+        self.parts = [part for part in (over, active) if part is not None]
+        self.steps: collections.Counter[int] = collections.Counter()
 
     def next(self, m: Interpreter) -> Variable:
         m.effects.mutated(self)
@@ -209,6 +213,7 @@ class HeldChain(_Moved, Iterator):
             if self.active is None:
                 assert self.over is not None
                 try:
+                    self.went_on = True
                     self.active = self._begin(m, self._step(m, self.over))
                 except StopIter:
                     self.over = None
@@ -232,6 +237,7 @@ class HeldChain(_Moved, Iterator):
         finally:
             for each, taken in zip(moves, before, strict=True):
                 each.taken_by_others += each.taken - taken
+                self.steps[id(each)] += each.taken - taken
 
     def _begin(self, m: Interpreter, element: Variable) -> Variable:
         made = element.realize(m).iterate(m)
@@ -239,11 +245,17 @@ class HeldChain(_Moved, Iterator):
             self.begun.append((made, list(made.sequence.items)))  # type: ignore[attr-defined]
         elif type(made) not in _FRESH and not isinstance(made, _Moved):
             raise Unsupported(f"a chain from outside, over {made!r}")
+        if isinstance(made, _Moved):
+            self.parts.append(made)
         return made
 
     def written(self) -> Iterable[Variable]:
         if any(made.sequence.items != then for made, then in self.begun):  # type: ignore[attr-defined]
             raise Unsupported("a chain from outside, over what the frame changed")
+        # The real ones are moved one after the other: in another order a chain would come to others.
+        moved = [each for part in self.parts if type(part) not in _FRESH for each in _moved_by(part)]
+        if self.went_on and any(each.taken != self.steps[id(each)] for each in moved):
+            raise Unsupported("a chain from outside, over what the frame moved, too")
         return ()
 
 
