@@ -69,6 +69,12 @@ def test_the_current_folder_is_on_the_path_as_nothing(tmp_path: Path, monkeypatc
     assert names() == ["here"]
 
 
+def test_a_path_object_is_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "here-1.dist-info", "here", SAID)
+    monkeypatch.setattr(sys, "path", [tmp_path])
+    assert names() == [each.name for each in distributions()] == ["here"]
+
+
 def test_other_finders_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "found-1.dist-info", "found", SAID)
     put(tmp_path, "quiet-1.dist-info", "quiet", None)

@@ -234,3 +234,50 @@ def test_what_only_the_standard_ones_take_is_refused() -> None:
     for kind in (dataclasses.InitVar[int], "InitVar[int]", "dataclasses.KW_ONLY", dataclasses.KW_ONLY):
         with pytest.raises(TypeError, match="only the standard"):
             symshapes.dataclass(type("Wrong", (), {"__annotations__": {"a": kind}}))
+
+
+@pytest.mark.parametrize("slots", [False, True])
+@pytest.mark.parametrize("dataclass", [dataclasses.dataclass, symshapes.dataclass])
+def test_a_default_of_a_base_holds_where_the_field_is_named_again(dataclass: Any, slots: bool) -> None:
+    @dataclass(slots=slots)
+    class Base:
+        a: int = 1
+        b: int = 2
+
+    @dataclass(slots=slots)
+    class Derived(Base):
+        a: int
+
+    @dataclass(slots=slots)
+    class Required:
+        a: int
+
+    @dataclass(slots=slots)
+    class Again(Required):
+        a: int
+
+    assert (Derived(5).a, Derived(5).b) == (5, 2)
+    assert slots or Derived().a == 1
+    assert outcome(Again)[0] is TypeError
+
+
+def test_a_standard_one_inherits_that_it_is_frozen() -> None:
+    @symshapes.dataclass(frozen=True)
+    class Base:
+        a: int
+
+    @dataclasses.dataclass(frozen=True)
+    class Derived(Base):
+        b: int = 2
+
+    assert (Derived(1).a, Derived(1).b) == (1, 2)
+    with pytest.raises(TypeError, match="cannot inherit non-frozen"):
+        dataclasses.dataclass(type("Wrong", (Base,), {"__annotations__": {"c": int}}))
+
+
+@pytest.mark.parametrize("dataclass", [dataclasses.dataclass, symshapes.dataclass])
+def test_a_field_without_a_default_after_one_with_is_refused(dataclass: Any) -> None:
+    for default in (1, field(default_factory=list)):
+        with pytest.raises(TypeError, match="non-default argument 'b' follows default argument"):
+            dataclass(type("Wrong", (), {"__annotations__": {"a": Any, "b": Any}, "a": default}))
+    dataclass(type("Right", (), {"__annotations__": {"a": Any, "b": Any}, "a": 1, "b": field(kw_only=True)}))

@@ -117,3 +117,16 @@ def test_torchs_call_of_weights_on_a_gpu_is_one_network(name: str, how: dict[str
         )
     expected = (output, *(last if isinstance(last, tuple) else (last,)))
     assert [(t.shape, t.device.type) for t in found] == [(t.shape, "cuda") for t in expected]
+
+
+def test_states_of_another_kind_are_refused_on_a_gpu() -> None:
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+    with FakeMode(), torch.no_grad():
+        x, state = torch.empty(6, 3, 4, device="cuda"), torch.empty(1, 3, 5, device="cuda")
+        weights = {count: [torch.empty(count * 5, width, device="cuda") for width in (4, 5)] for count in (3, 4)}
+        for states in ([state], [state] * 3):
+            with pytest.raises(RuntimeError, match="two hidden states"):
+                taking_symbols(torch.lstm, ())(x, states, weights[4], False, 1, 0.0, False, False, False)
+        with pytest.raises(TypeError):
+            taking_symbols(torch.gru, ())(x, [state], weights[3], False, 1, 0.0, False, False, False)

@@ -27,7 +27,8 @@ def distributions_saying(group: str) -> Iterator[Distribution]:
     for finder in sys.meta_path:
         if finder is PathFinder:
             for place in sys.path:
-                yield from _in_place(place or ".", group, taken)
+                # Programs put `Path`s there, too, which only imports pass over.
+                yield from _in_place(os.fspath(place) or ".", group, taken)
         elif find := getattr(finder, "find_distributions", None):
             yield from _saying(find(DistributionFinder.Context()), group)
 

@@ -101,6 +101,16 @@ def test_each_device_and_each_thread_has_an_event(driver: Driver, monkeypatch: p
     assert [each for each in driver.asked if each[0] == "query"] == [("query", 0x100), ("query", 0x200)]
 
 
+def test_an_event_ends_with_its_thread_or_its_points(driver: Driver) -> None:
+    some = points.StreamPoints()
+    some.mark()
+    thread = threading.Thread(target=some.mark)
+    thread.start(), thread.join()
+    assert [each for each in driver.asked if each[0] == "destroy"] == [("destroy", 0x200)]
+    del some
+    assert [each for each in driver.asked if each[0] == "destroy"] == [("destroy", 0x200), ("destroy", 0x100)]
+
+
 def test_nothing_is_marked_in_a_captured_stream(driver: Driver) -> None:
     some = points.StreamPoints()
     driver.capturing.add(0x5000)

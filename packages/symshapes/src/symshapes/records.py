@@ -14,7 +14,7 @@ import operator
 import re
 import reprlib
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,13 +37,14 @@ def _made(cls: type, init: bool, frozen: bool, eq: bool, slots: bool) -> type:
     every = _collected(cls)
     made: Any = _with_slots(cls, every) if slots else cls
     own = made.__dict__
-    standard = _Standard(every)
+    standard = _Standard(every, frozen)
     added: dict[str, Any] = {
         _FIELDS: every,
         **{name: _Asked(standard, name) for name in _ASKED},
         "__match_args__": tuple(each.name for each in every.values() if each.init and not each.kw_only),
     }
     if init and "__init__" not in own:
+        _check_order(every)
         added["__init__"] = _Init(made, frozen, slots)
     if "__repr__" not in own:
         added["__repr__"] = _representation([each.name for each in every.values() if each.repr])
@@ -91,7 +92,9 @@ _NOT_TAKEN = re.compile(r"(\w+\.)*(InitVar|KW_ONLY)\b")
 
 
 def _field(cls: Any, name: str, kind: Any) -> dataclasses.Field[Any]:
-    default = cls.__dict__.get(name, dataclasses.MISSING)
+    default = getattr(cls, name, dataclasses.MISSING)  # of a base, too
+    if isinstance(default, MemberDescriptorType):  # the slot of a base
+        default = dataclasses.MISSING
     if isinstance(default, dataclasses.Field):
         each = default
         if each.default is dataclasses.MISSING:
@@ -106,6 +109,17 @@ def _field(cls: Any, name: str, kind: Any) -> dataclasses.Field[Any]:
     if each.kw_only is dataclasses.MISSING:
         each.kw_only = False
     return each
+
+
+def _check_order(every: Mapping[str, dataclasses.Field[Any]]) -> None:
+    """Said with the class: its `__init__` is written at the first call only."""
+    given = False
+    for each in every.values():
+        if each.init and not each.kw_only:
+            has = each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
+            if given and not has:
+                raise TypeError(f"non-default argument {each.name!r} follows default argument")
+            given = has
 
 
 def _with_slots(cls: type, every: Mapping[str, Any]) -> type:
@@ -135,13 +149,14 @@ _ASKED = ("__dataclass_fields__", "__dataclass_params__")
 class _Standard:
     """What the standard library makes of the same fields, once it asks."""
 
-    def __init__(self, every: Mapping[str, dataclasses.Field[Any]]) -> None:
-        self._every = every
+    def __init__(self, every: Mapping[str, dataclasses.Field[Any]], frozen: bool) -> None:
+        self._every, self._frozen = every, frozen
 
     @functools.cached_property
     def made(self) -> Any:
         members = {"__annotations__": {name: each.type for name, each in self._every.items()}, **self._every}
-        return dataclasses.dataclass(init=False, repr=False, eq=False)(type("Standard", (), members))
+        decorate = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self._frozen)
+        return decorate(type("Standard", (), members))
 
 
 class _Asked:

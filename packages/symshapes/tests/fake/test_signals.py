@@ -22,6 +22,8 @@ SPECTRA = {
     "no window": (X, {"n_fft": 8, "win_length": 5, "hop_length": 3, "onesided": False, "return_complex": True}),
     "as real": (X, {"n_fft": 8, "window": WINDOW, "return_complex": False}),
     "of complex numbers": (X.to(torch.complex64), {"n_fft": 8, "hop_length": 2}),
+    "of complex numbers as real": (X.to(torch.complex64), {"n_fft": 8, "return_complex": False}),
+    "a complex window as real": (X, {"n_fft": 8, "window": WINDOW.to(torch.complex64), "return_complex": False}),
 }
 
 
@@ -117,3 +119,16 @@ BLOCKS = [
 def test_block_diag(tensors):
     mine, eager = block_diag(tensors), torch.block_diag(*tensors)
     assert torch.equal(mine, eager) and mine.dtype == eager.dtype and mine.stride() == eager.stride()
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [[torch.ones(2, 3), torch.ones(4, 5)], [torch.ones(2, 3), torch.ones(3, 4), torch.ones(5, 6)], [torch.ones(2), torch.ones(3, 4)],
+     [torch.ones(2, 3), torch.ones(3, 4).double()]],
+)  # fmt: skip
+def test_multi_dot_refuses_in_torchs_words(chain):
+    with pytest.raises(RuntimeError) as eager:
+        torch.linalg.multi_dot(chain)
+    with pytest.raises(RuntimeError) as mine:
+        multi_dot(chain)
+    assert str(mine.value) == str(eager.value)

@@ -19,14 +19,19 @@ _WITHOUT_TIME = 2
 """CU_EVENT_DISABLE_TIMING"""
 
 
+class _Alive:
+    """Lives as long as its thread and the points do."""
+
+
 class StreamPoints(threading.local):
-    """Each thread's own: one event a device."""
+    """Each thread's own: one event a device, which ends with the thread."""
 
     def __init__(self) -> None:
         self._native = native.points()
         self._events: dict[int, int] = {}
         self._marked: list[int] = []
-        weakref.finalize(self, _destroy, native.cuda_driver(), self._events)
+        self._alive = _Alive()
+        weakref.finalize(self._alive, _destroy, native.cuda_driver(), self._events)
 
     def mark(self) -> None:
         """Remember now. Not while the stream is captured, where nothing runs and nothing can be waited for: what goes wrong in

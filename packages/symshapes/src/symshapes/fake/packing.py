@@ -86,8 +86,14 @@ def pack(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Ten
 
 def pad(data: Tensor, batch_sizes: Tensor, batch_first: bool, padding_value: Any, total_length: Any) -> Any:
     """`torch._pad_packed_sequence`."""
-    batch = batch_sizes[0].item()
-    found = _Pad.apply(data, batch_sizes, total_length, batch, padding_value)  # type: ignore[no-untyped-call]
+    steps, batch = batch_sizes.shape[0], batch_sizes[0].item()
+    length = steps if sure(total_length <= 0) else total_length
+    if sure(length < steps):
+        raise RuntimeError(
+            "Expected total_length to be at least the length of the longest sequence in input, "
+            f"but got total_length={length} and max sequence length being {steps}"
+        )
+    found = _Pad.apply(data, batch_sizes, length, batch, padding_value)  # type: ignore[no-untyped-call]
     return found.transpose(0, 1) if batch_first else found, _lengths(batch_sizes, batch)
 
 

@@ -47,12 +47,17 @@ class _Call:
 
     @classmethod
     def of(cls, kind: str, args: Sequence[Any]) -> _Call | None:
-        """The call with these arguments; None where they are not told by place."""
+        """The call with these arguments; None where they are not told by place, or the states are none of this kind's."""
         if len(args) != 9:
             return None
         packed = _is_packed(args, {})
         input, batch_sizes, states, *rest = args if packed else (args[0], None, *args[1:])
-        states = states if isinstance(states, (list, tuple)) else [states]
+        if kind != "lstm":
+            states = [states]
+        elif not isinstance(states, (list, tuple)) or len(states) != 2:
+            return None
+        if not all(isinstance(state, Tensor) for state in states):
+            return None
         return cls(kind, input, batch_sizes, states, *rest, *([False] if packed else []))
 
     @property

@@ -3,6 +3,7 @@
 In: calls on fakes with symbolic sizes. Out: the same ops as in the C++, in the same order; what does not turn on a size's value asks nothing.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symshapes import _torch
-from symshapes.rules.layout import wrap_dim
+from symshapes.rules.layout import sure, wrap_dim
 
 _DIVIDE = torch.ops.aten.div.Scalar
 
@@ -63,7 +64,8 @@ def stft(
         found = torch.ops.aten._fft_r2c.default(frames, [2], by_root, onesided is not False)
     found = found.transpose(1, 2)
     found = found.squeeze(0) if input.dim() == 1 else found
-    return found if return_complex or is_complex else torch.view_as_real(found)
+    as_complex = is_complex if return_complex is None else return_complex
+    return found if as_complex else torch.view_as_real(found)
 
 
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
@@ -104,7 +106,9 @@ def _difference(input: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """`torch.linalg.multi_dot`: in which order is decided by sizes."""
     dims = [each.dim() for each in tensors]
-    if out is not None or len(tensors) < 2 or dims[0] not in (1, 2) or dims[-1] not in (1, 2) or set(dims[1:-1]) - {2}:
+    refused = len(tensors) < 2 or dims[0] not in (1, 2) or dims[-1] not in (1, 2) or set(dims[1:-1]) - {2}
+    pairs = () if refused else itertools.pairwise(tensors)
+    if refused or out is not None or any(a.dtype is not b.dtype or sure(a.shape[-1] != b.shape[0]) for a, b in pairs):
         named = {} if out is None else {"out": out}
         return torch.linalg.multi_dot(tensors, **named)
     chain = list(tensors)
