@@ -217,3 +217,66 @@ def test_a_symbolic_number_stays_one() -> None:
         expected, got = fn(x), compiled(x)
         assert torch.equal(expected[0], got[0]) and expected[1:] == got[1:]
     assert len(capture.report(compiled).graphs) == 1
+
+
+class _Times(int):
+    def __rmul__(self, other: Any) -> Any:
+        return "rmul", other, int(self)
+
+    def __index__(self) -> int:
+        return 2
+
+
+class _Joins(dict):  # type: ignore[type-arg]
+    def __or__(self, other: Any) -> Any:
+        return NotImplemented
+
+    def __ror__(self, other: Any) -> Any:
+        return "ror"
+
+
+class _Adds(list):  # type: ignore[type-arg]
+    def __radd__(self, other: Any) -> Any:
+        return "radd", other, list(self)
+
+
+class _Refuses:
+    def __add__(self, other: Any) -> Any:
+        return NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return "radd"
+
+
+class _Inherits(_Refuses):
+    pass
+
+
+ONE = [1]
+IN_ORDER: dict[str, Callable[[], Any]] = {
+    "a list times what multiplies": lambda: [2] * _Times(3),
+    "a tuple times what multiplies": lambda: (1,) * _Times(2),
+    "a text times what multiplies": lambda: "a" * _Times(2),
+    "what multiplies times a list": lambda: _Times(3) * [1],
+    "two of one class": lambda: _Times(3) * _Times(2),
+    "two dictionaries of one class": lambda: _Joins() | _Joins(),
+    "a dictionary and one of a class": lambda: {} | _Joins(),
+    "one of a class and a dictionary": lambda: _Joins() | {},
+    "a list and one of a class": lambda: ONE + _Adds([2]),
+    "two lists of one class": lambda: _Adds([1]) + _Adds([2]),
+    "two that refuse": lambda: _Refuses() + _Refuses(),
+    "one that refuses and one that inherits": lambda: _Refuses() + _Inherits(),
+    "one that inherits and one that refuses": lambda: _Inherits() + _Refuses(),
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_who_is_asked(name: str) -> None:
+    def outcome(do: Callable[[], Any]) -> str:
+        try:
+            return repr(do())
+        except TypeError as error:
+            return str(error)
+
+    compiled = capture.compile(lambda x: (x + 1, IN_ORDER[name]()))
+    assert outcome(lambda: compiled(torch.ones(2))[1]) == outcome(IN_ORDER[name])

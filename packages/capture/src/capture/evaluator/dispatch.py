@@ -137,6 +137,8 @@ def _in_order(
     """Who is asked, about which other operand, by which method: a subclass on the right before what it is one of."""
     order = [(left, right, name), (right, left, reflected)]
     left_type, right_type = left.python_type(), right.python_type()
+    if left_type is right_type and not compared:  # which was asked already
+        return order[:1]
     # By the classes that they are made from: what others take for a subclass does not count.
     if (
         left_type is not right_type
@@ -178,7 +180,9 @@ def _by_methods(
 def _asked(m: Interpreter, owner: Variable, other: Variable, method: str) -> Variable | None:
     """What one operand's method says of the other; None if it has none, or gives NotImplemented."""
     found = _special(m, owner, method)
-    if found is not None and not is_of_sequences(owner.python_type(), method):
+    if is_of_sequences(owner.python_type(), method):  # they are asked last
+        return None
+    if found is not None:
         result = m.calls.call(found, [other], {}).realize(m)
     elif found is None and other.payload is not None and takes(owner.python_type(), method, other.python_type()):
         result = operator_method(m, method, owner, other)
