@@ -92,7 +92,7 @@ _NOT_TAKEN = re.compile(r"(\w+\.)*(InitVar|KW_ONLY)\b")
 
 
 def _field(cls: Any, name: str, kind: Any) -> dataclasses.Field[Any]:
-    default = getattr(cls, name, dataclasses.MISSING)  # of a base, too
+    default: Any = getattr(cls, name, dataclasses.MISSING)  # of a base, too
     if isinstance(default, MemberDescriptorType):  # the slot of a base
         default = dataclasses.MISSING
     if isinstance(default, dataclasses.Field):
