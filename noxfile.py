@@ -38,6 +38,7 @@ LIBRARIES = (
 ON_ONE_PYTHON = (
     "packages/aotgrad/tests/decompositions",
     "packages/capture/tests/arrays",
+    "packages/capture/tests/evaluator/test_operator_methods.py",
     "packages/capture/tests/fuzz",
     "packages/cpu_codegen/tests",
     "packages/symshapes/tests/rules",
