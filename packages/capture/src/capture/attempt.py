@@ -123,13 +123,14 @@ class Attempt:
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
-            if m.modes.count:
-                raise Stopped(m.modes.since, here.reason or "a torch-function mode", self.stopped_line()) from None
-            if m.levels.inside:
-                raise Stopped(m.levels.since, here.reason or "a function transform", self.stopped_line()) from None
-            if m.recorder.inference.inside:
-                since = m.recorder.inference.since
-                raise Stopped(since, here.reason or "inference mode", self.stopped_line()) from None
+            inference = m.recorder.inference
+            for inside, since, what in (
+                (m.modes.count, m.modes.since, "a torch-function mode"),
+                (m.levels.inside, m.levels.since, "a function transform"),
+                (inference.inside, inference.since, "inference mode"),
+            ):
+                if inside:
+                    raise Stopped(since, here.reason or what, self.stopped_line()) from None
         except Unsupported as problem:
             step = problem.step or m.state.step
             raise Stopped(step, problem.reason, self.stopped_line(), while_so=problem.while_so) from problem

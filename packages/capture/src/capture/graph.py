@@ -147,10 +147,7 @@ class GraphBuilder:
 
         What `Tensor.data` gives counts its own writes; those of running statistics nobody counts.
         """
-        versions = [
-            0 if not isinstance(fake, torch.Tensor) else None if fake.is_inference() else fake._version
-            for fake in self.inputs
-        ]
+        versions = [_version(fake) for fake in self.inputs]
         if None in versions:
             may = any(_writes(node) for node in self.graph.nodes)
             return [may and isinstance(fake, torch.Tensor) for fake in self.inputs]

@@ -1,7 +1,7 @@
 """Installed distributions that have entry points of a group. Of some hundred that are installed `importlib.metadata` makes an object each, and
 reads each one's text through several layers: most of a warm start's time that is no compiling. Here a file's bytes are looked at first.
 
-Flows in: the group's name, the program's path. Flows out: distributions, in the order in which `importlib.metadata.distributions` has them.
+Flows in: the group's name, the program's path. Flows out: distributions, in the order of the path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, DistributionFinder, distributions
 from pathlib import Path
 
-ENTRY_POINTS = "entry_points.txt"
+_SAID = "entry_points.txt"
 """Where a distribution says what it brings."""
 _FOLDERS = (".dist-info", ".egg-info")
 _BETWEEN = re.compile("[-_.]+")
@@ -34,7 +34,7 @@ def distributions_saying(group: str) -> Iterator[Distribution]:
 
 
 def _saying(found: Iterable[Distribution], group: str) -> Iterator[Distribution]:
-    return (each for each in found if group in (each.read_text(ENTRY_POINTS) or ""))
+    return (each for each in found if group in (each.read_text(_SAID) or ""))
 
 
 def _in_place(place: str, group: str, taken: set[str]) -> Iterator[Distribution]:
@@ -56,7 +56,7 @@ def _in_place(place: str, group: str, taken: set[str]) -> Iterator[Distribution]
             continue
         here.add(owner)
         try:
-            with open(os.path.join(place, name, ENTRY_POINTS), "rb", buffering=0) as file:
+            with open(os.path.join(place, name, _SAID), "rb", buffering=0) as file:
                 said = file.read()
         except OSError:  # it brings nothing
             continue

@@ -16,7 +16,7 @@ from capture.labels import is_long, label_of
 from capture.sources import Applied, Attr, Const, Item, Referent, Source
 from capture.variables.base import Interpreter, Variable
 from capture.variables.building import builder_of, converter_of
-from capture.variables.constants import CONSTANT_TYPES, Constant, Known
+from capture.variables.constants import CONSTANT_TYPES, KEPT_INTEGERS, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Method
 from capture.variables.lookups import can_change, compares_in_its_own_way
@@ -47,8 +47,6 @@ _MANY_DIGITS = re.compile(f"[0-9]{{{_DIGITS + 1}}}")
 _LIMITED = "an integer of many digits as a text"
 #: What conversions give.
 _TOLD = (str, int)
-#: Integers of which the interpreter makes one object each.
-_KEPT = range(-5, 257)
 #: References to what was just made, the one that asks for their number among them.
 _OURS_ALONE = 2
 
@@ -314,7 +312,7 @@ class VariableBuilder:
             if type(found) in _TOLD:
                 if _is_limited(found, args):
                     raise Unsupported(_LIMITED)
-                if (type(found) is str or found not in _KEPT) and sys.getrefcount(found) == _OURS_ALONE:
+                if (type(found) is str or found not in KEPT_INTEGERS) and sys.getrefcount(found) == _OURS_ALONE:
                     self.made(found)
             elif type(found) is float:
                 if sys.getrefcount(found) == _OURS_ALONE:

@@ -12,7 +12,7 @@ from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind, Predicate
 from capture.variables.base import Interpreter, Variable
 from capture.variables.classes import Class
-from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
+from capture.variables.constants import KEPT_INTEGERS, SINGLETON_TYPES, BoundBuiltin, Constant, Known
 from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
@@ -184,7 +184,7 @@ def _asked(m: Interpreter, owner: Variable, other: Variable, method: str) -> Var
         return None
     if found is not None:
         result = m.calls.call(found, [other], {}).realize(m)
-    elif found is None and other.payload is not None and takes(owner.python_type(), method, other.python_type()):
+    elif other.payload is not None and takes(owner.python_type(), method, other.python_type()):
         result = operator_method(m, method, owner, other)
     else:
         return None
@@ -417,15 +417,11 @@ def _compare_objects(
     )
 
 
-#: Integers of which the interpreter makes one object each.
-_KEPT_INTEGERS = range(-5, 257)
-
-
 def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
     """Whether equal literals are one object; guarded, since equality does not say it."""
     same = a.value is b.value
     first, second = (a.origin, b.origin) if a.origin is not None else (b.origin, a.origin)
-    if type(a.value) is int and a.value in _KEPT_INTEGERS:
+    if type(a.value) is int and a.value in KEPT_INTEGERS:
         return True
     if type(a.value) is not str and (m.builder.is_made(a.value) or m.builder.is_made(b.value)):
         return same  # each run makes another, which is nothing else
@@ -461,7 +457,7 @@ def _is_same_number(m: Interpreter, a: Variable, b: Variable) -> bool:
         return m.operators.truth(a) is m.operators.truth(b)
     if not m.operators.truth(compare(m, "==", a, b)):
         return False
-    if cls is int and m.operators.index(a) in _KEPT_INTEGERS:
+    if cls is int and m.operators.index(a) in KEPT_INTEGERS:
         return True
     raise Unsupported("identity of a symbolic number")
 

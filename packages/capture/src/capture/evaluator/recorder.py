@@ -542,11 +542,11 @@ class GraphRecorder:
         """Inference mode is on, or off, until ``block`` is left."""
         if self._m.levels.inside or self.graph.checkpoint is not None:
             raise Unsupported("inference mode within a function transform or a checkpoint")
-        self._gradients_switched(self.inference.enter(block, mode, self._state.step))
+        self._gradients_are(self.inference.enter(block, mode, self._state.step))
 
     def leave_inference(self, block: Variable) -> None:
         """It is as before ``block``."""
-        self._gradients_switched(self.inference.leave(block))
+        self._gradients_are(self.inference.leave(block))
 
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
@@ -557,15 +557,9 @@ class GraphRecorder:
             raise Unsupported("Tensor.is_inference() where inference mode was in force before")
         return tensor.fake.is_inference()
 
-    def _gradients_switched(self, on: bool) -> None:
-        """Gradients are computed, or not, from here on; the graph says so."""
-        self._effects.left_behind()
-        self._known_results.clear()
-        node = self.graph.call("call_function", _torch.set_grad_enabled, (on,), {}, self._state.where())
-        node.meta["val"] = None
-        self.sets_state = True
-        if on:
-            self._need_views()
+    def _gradients_are(self, on: bool) -> None:
+        """Gradients are computed, or not, from here on, as they are for real by now; the graph says so."""
+        self.state_call(_torch.set_grad_enabled, [self._builder.from_python(on)])
 
     def switch(self, setter: Any, args: tuple[Any, ...], value: Any) -> None:
         """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""

@@ -27,6 +27,8 @@ from .lookups import own_entry
 from .operator_methods import OPERATOR_METHODS, operator_method
 from .reconstruction import Emitter
 
+#: Integers of which the interpreter makes one object each.
+KEPT_INTEGERS = range(-5, 257)
 #: Immutable types whose values are guarded by equality and computed with for real.
 CONSTANT_TYPES: frozenset[type] = frozenset(
     {

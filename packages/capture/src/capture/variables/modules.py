@@ -33,7 +33,7 @@ _REGISTRATION_HOOKS = {
     "_modules": "_global_module_registration_hooks",
 }
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
-#: What hooks are kept in.
+#: What hooks, parameters and buffers are kept in.
 _TABLES = (dict, collections.OrderedDict)
 _GLOBAL_HOOKS = [
     (name, Attr(Const(torch_module, torch_module.__name__), name, via_dict=True))
@@ -109,17 +109,9 @@ class Module(Object):
 
     def _is_bare(self, m: Interpreter) -> bool:
         """Whether it has neither parameters nor buffers of its own, as most that have submodules; guarded without looking further."""
-        own, source, tables, attrs = self.instance_dict(), self.source, self._tables, self.attrs
-        if source is None or m.effects.later.concerned:
+        if m.effects.later.concerned or not self._tables.keys().isdisjoint(_BARE):
             return False
-        for registry in _BARE:
-            held = own.get(registry)
-            if held or registry in tables or registry in attrs or type(held) not in _TABLES:
-                return False
-            if m.builder.met(held) is not None:
-                return False
-        m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, _BARE)
-        return True
+        return self._are_empty(m, _BARE)
 
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         fallback, _ = class_lookup(m, self.cls, "__getattr__")
@@ -258,7 +250,7 @@ class Module(Object):
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run, or the call fails as it looks for them; guards that none does."""
-        if not self._has_empty_hooks(m):
+        if not self._are_empty(m, _HOOKS):
             for name in _HOOKS:
                 hooks = self.instance_attribute(m, name)
                 if hooks is None or m.operators.truth(hooks.realize(m)):
@@ -266,16 +258,16 @@ class Module(Object):
         everywhere = vars(torch_module)
         return not m.builder.are_empty([(everywhere[name], place) for name, place in _GLOBAL_HOOKS])
 
-    def _has_empty_hooks(self, m: Interpreter) -> bool:
-        """Whether its own tables of hooks are there, empty and as the frame found them; guarded without looking further."""
+    def _are_empty(self, m: Interpreter, names: tuple[str, ...]) -> bool:
+        """Whether its own tables of these names are there, empty and as the frame found them; guarded without looking further."""
         own, source, met = self.instance_dict(), self.source, m.builder.met
-        if source is None or not self.attrs.keys().isdisjoint(_HOOKS):
+        if source is None or not self.attrs.keys().isdisjoint(names):
             return False
-        for name in _HOOKS:
-            hooks = own.get(name)
-            if type(hooks) not in _TABLES or hooks or met(hooks) is not None:
+        for name in names:
+            table = own.get(name)
+            if table or type(table) not in _TABLES or met(table) is not None:
                 return False
-        m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, _HOOKS)
+        m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, names)
         return True
 
     def __repr__(self) -> str:

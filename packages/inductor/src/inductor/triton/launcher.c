@@ -289,11 +289,8 @@ mark(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     Py_BEGIN_ALLOW_THREADS /* a full queue waits for the device */
     status = event_record(event, stream);
     Py_END_ALLOW_THREADS
-    if (status != 0) {
-        const char *text = NULL;
-        error_text(status, &text);
-        return PyErr_Format(PyExc_RuntimeError, "CUDA error %d at a point of a stream: %s", status, text ? text : "unknown");
-    }
+    if (status != 0)
+        return PyErr_Format(PyExc_RuntimeError, "CUDA error %d at a point of a stream: %s", status, text_of(status));
     Py_RETURN_TRUE;
 }
 

@@ -35,6 +35,14 @@ static ErrorText error_text;
 static PyObject *stream_of, *enter_device;
 #define NO_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT: of a thread that has made no call of CUDA's runtime */
 
+static const char *
+text_of(int status)
+{
+    const char *text = NULL;
+    error_text(status, &text);
+    return text ? text : "unknown";
+}
+
 static int
 current_stream(PyObject *device, void **stream)
 {
@@ -76,9 +84,7 @@ launch(PyObject *name, PyObject *device, const Code *code, unsigned programs, vo
     if (PyErr_Occurred())
         return -1;
     if (status != 0) {
-        const char *text = NULL;
-        error_text(status, &text);
-        PyErr_Format(PyExc_RuntimeError, "CUDA error %d at the launch of %U: %s", status, name, text ? text : "unknown");
+        PyErr_Format(PyExc_RuntimeError, "CUDA error %d at the launch of %U: %s", status, name, text_of(status));
         return -1;
     }
     return 0;

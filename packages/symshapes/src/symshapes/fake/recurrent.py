@@ -75,6 +75,11 @@ class _Call:
         """Weights of a layer in a direction."""
         return 2 + 2 * self.has_biases + self.projected
 
+    @property
+    def has_all_weights(self) -> bool:
+        """Whether there are as many as its layers and directions have."""
+        return len(self.weights) == self.layers * self.directions * self.each
+
     def parts(self, at: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
         """Weights for the input and for the state, biases and projection of a layer in a direction."""
         count = len(self.weights) // (self.layers * self.directions)
@@ -90,7 +95,7 @@ class _Call:
             and self.input.is_floating_point()
             and not torch.is_autocast_enabled("cpu")
             and self.input.dim() == (3 if self.batch_sizes is None else 2)
-            and len(self.weights) == self.layers * self.directions * self.each
+            and self.has_all_weights
             and all(state.dim() == 3 and state.shape[0] == self.layers * self.directions for state in self.states)
             and all(sure(state.shape[1] == self.states[0].shape[1]) for state in self.states)
             and (self.batch_sizes is not None or sure(self.states[0].shape[1] == self.batch))
@@ -262,7 +267,7 @@ def _by_onednn(call: _Call) -> bool:
     return bool(
         call.is_onednn()
         and _is_symbolic(tensors)
-        and len(call.weights) == call.layers * call.directions * (4 if call.has_biases else 2)
+        and call.has_all_weights
         and all(tensor.device.type == "cpu" and tensor.dtype is torch.float32 for tensor in tensors)
         and mkldnn.is_available()
         and mkldnn.enabled
@@ -312,7 +317,7 @@ def _by_cudnn(call: _Call) -> bool:
         and all(tensor.device == first.device and tensor.dtype is first.dtype for tensor in others)
         and first.dim() == 3
         and all(state.dim() == 3 for state in call.states)
-        and len(call.weights) == call.layers * call.directions * call.each
+        and call.has_all_weights
         and not sure(first.numel() == 0)
         and torch.backends.cudnn.is_acceptable(first)
     )
