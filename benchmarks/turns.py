@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ASKED, READY = "BENCHMARKS_AWAIT_TURN", "ready to be timed"
+WAITING = 2
+"""How many times as many wait to be timed as prepare at a time: what waits holds its memory, and a GPU has only so much."""
 
 
 def await_turn() -> None:
@@ -63,13 +65,11 @@ Command = tuple[Sequence[str], Mapping[str, str]]
 
 
 def in_turn(commands: Sequence[Command], jobs: int) -> Iterator[Done]:
-    """Run commands. `jobs` of them prepare at a time; when all have, each is timed alone, in order. With one job a command ends before the
-    next begins."""
-    if jobs > 1:
-        yield from _together(commands, jobs)
-    else:
-        for one in commands:
-            yield from _together([one], 1)
+    """Run commands. `jobs` of them prepare at a time; when `WAITING` times as many have, each is timed alone, in order. With one job a
+    command ends before the next begins."""
+    together = WAITING * jobs if jobs > 1 else 1
+    for first in range(0, len(commands), together):
+        yield from _together(commands[first : first + together], jobs)
 
 
 def _together(commands: Sequence[Command], jobs: int) -> Iterator[Done]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import json
 import math
 import sys
@@ -182,7 +183,9 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
         steps[contender] = Timed(step, max(1, int(ROUND / once)))
         if asked.device == "cuda":
             reading.memory[contender] = _peak(step)
+    found = eager = exact = []
     if asked.device == "cuda":
+        gc.collect()
         torch.cuda.empty_cache()  # others compile beside this one
     if asked.rounds:
         await_turn()

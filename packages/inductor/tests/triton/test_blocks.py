@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inductor.triton.blocks import Nature, choose, of_any_size, programs, walking
 from inductor.triton.tiles import Tile
@@ -64,6 +66,8 @@ def test_few_columns_have_many_programs(columns: int, x: int, warps: int) -> Non
         (16, 8192, 8, 2, 1, 16, 1),
         (64, 60, 4, 1, 32, 4, 4),
         (64, 1024, 4, 8, 2, 8, 4),
+        (64, 1024, 4, 6, 2, 8, 4),
+        (64, 2048, 4, 13, 1, 16, 4),
     ],
 )
 def test_rows_that_a_program_walks_through(
@@ -95,3 +99,38 @@ def test_rows_that_are_turned_lie_side_by_side(outer: int, inner: int, width: in
 
 def test_positions_are_found_by_few_threads() -> None:
     assert choose(4096, 8192, Nature(SUM, 2, finds=True), 1 << 26).warps == 4
+
+
+SIZES = st.one_of(st.none(), st.integers(1, 1 << 24))
+
+
+@given(
+    outer=SIZES,
+    inner=st.integers(1, 1 << 20),
+    passes=st.integers(0, 4),
+    width=st.sampled_from([1, 2, 4, 8]),
+    tiled=st.booleans(),
+    part=st.sampled_from([0, 1024, 2048, 4096, 8192]),
+    read=st.integers(0, 64),
+    totals=st.integers(1, 40),
+    turned=st.booleans(),
+    finds=st.booleans(),
+)
+def test_blocks_and_warps_are_powers_of_two(
+    outer: int | None,
+    inner: int,
+    passes: int,
+    width: int,
+    tiled: bool,
+    part: int,
+    read: int,
+    totals: int,
+    turned: bool,
+    finds: bool,
+) -> None:
+    """The compiler refuses others."""
+    nature = Nature(passes, width, Tile(0) if tiled else None, part, read, turned, finds=finds)
+    chosen = choose(outer, inner, nature, 1 << 24, (outer, None))
+    kept = walking(outer, inner, Nature(passes, width, read=read, walks=(1,), totals=totals), 1 << 24)
+    for blocks in (chosen, of_any_size(chosen), kept):
+        assert all(value & (value - 1) == 0 < value for value in (blocks.x, blocks.r, blocks.warps)), blocks

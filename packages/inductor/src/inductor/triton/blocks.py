@@ -176,7 +176,8 @@ def walking(rows: int | None, inner: int, nature: Nature, largest: int | None) -
     r = next_power_of_two(inner)
     x = max(1, min(WALKED // r, WALKED if rows is None else next_power_of_two(rows)))
     ahead = WALKED_AHEAD if WALKED_AHEAD * x * r * nature.read <= WALKED_BYTES else 1
-    warps = max(1, min(MOST_WARPS, max(x * r // WARP, x * r * nature.totals // WARP_OF_TOTALS)))
+    held = next_power_of_two(nature.totals)  # a program's warps are a power of two
+    warps = max(1, min(MOST_WARPS, max(x * r // WARP, x * r * held // WARP_OF_TOTALS)))
     return Blocks(x, r, persistent=True, warps=warps, wide=wide, walks=nature.walks, stages=ahead)
 
 
