@@ -9,7 +9,6 @@ says why).
 from __future__ import annotations
 
 import ctypes
-import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -47,8 +46,11 @@ def _switches() -> dict[Any, Any]:
         read = getattr(torch._C, name)
         if not isinstance(read, BuiltinFunctionType):
             continue
-        named = re.sub(r"_getter$", "_setter", name.replace("get_", "set_", 1))
-        named = re.sub(r"^_set_(.+)_sdp_enabled$", r"_set_sdp_use_\1", named)
+        named = name.replace("get_", "set_", 1)
+        if named.endswith("_getter"):
+            named = f"{named.removesuffix('_getter')}_setter"
+        if named.startswith("_set_") and named.endswith("_sdp_enabled"):
+            named = f"_set_sdp_use_{named.removeprefix('_set_').removesuffix('_sdp_enabled')}"
         write = getattr(torch._C, named, None)
         if isinstance(write, BuiltinFunctionType):
             found[write] = read

@@ -77,7 +77,7 @@ with imported_to_stay():
     from symshapes.graph_module import LazyGraphModule
     from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, SymbolFacts
     from symshapes.infra_mode import InfraMode
-    from symshapes.lazy import lazy_package
+    from symshapes.lazy import import_whole, lazy_package
     from symshapes.magic import install as _install_magic
     from symshapes.node import SymNode
     from symshapes.numbers import number_function
@@ -177,6 +177,7 @@ __all__ = [
     "going_on",
     "hint_of",
     "holds_all_of",
+    "import_whole",
     "imported_to_stay",
     "in_turn",
     "index_symbol",

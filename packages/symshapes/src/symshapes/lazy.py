@@ -1,4 +1,4 @@
-"""`lazy_package`: what a package names is imported when somebody asks for it.
+"""`lazy_package`: what a package names is imported when somebody asks for it. `import_whole`: what is imported while programs run.
 
 Flows in: the package's name, and the modules that its public names come from. Flows out: a package that takes next to nothing to import,
 so that who runs what was compiled before never imports what compiles.
@@ -6,11 +6,22 @@ so that who runs what was compiled before never imports what compiles.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+_WHOLE = threading.RLock()
+os.register_at_fork(before=_WHOLE.acquire, after_in_parent=_WHOLE.release, after_in_child=_WHOLE.release)
+
+
+def import_whole(name: str) -> ModuleType:
+    """Import a module that nothing needed until now. No thread forks meanwhile: its child would wait for a half imported module forever."""
+    with _WHOLE:
+        return import_module(name)
 
 
 def lazy_package(package: str, where: Mapping[str, Iterable[str]]) -> None:

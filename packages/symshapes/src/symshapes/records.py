@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import inspect
 import operator
-import re
 import reprlib
 from collections.abc import Callable, Mapping
 from types import FunctionType, MemberDescriptorType
@@ -79,16 +78,13 @@ def _collected(cls: type) -> dict[str, dataclasses.Field[Any]]:
         every |= own or {}
     for name, kind in inspect.get_annotations(cls).items():
         words = "KW_ONLY" if kind is dataclasses.KW_ONLY else kind if isinstance(kind, str) else str(kind)
-        if _NO_FIELD.match(words):
+        word = words.partition("[")[0].strip().rpartition(".")[2]
+        if word == "ClassVar":
             continue
-        if _NOT_TAKEN.match(words):
+        if word in ("InitVar", "KW_ONLY"):
             raise TypeError(f"{cls.__name__}.{name} is {words}, which only the standard library's dataclasses take")
         every[name] = _field(cls, name, kind)
     return every
-
-
-_NO_FIELD = re.compile(r"(\w+\.)*ClassVar\b")
-_NOT_TAKEN = re.compile(r"(\w+\.)*(InitVar|KW_ONLY)\b")
 
 
 def _field(cls: Any, name: str, kind: Any) -> dataclasses.Field[Any]:

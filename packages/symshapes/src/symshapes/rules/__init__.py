@@ -1,30 +1,26 @@
-"""Shape rules by family; importing this package registers all of them."""
+"""Shape rules by family; importing this package registers those that nearly all programs need, and where the others are."""
 
 from __future__ import annotations
 
 from symshapes.rules import (  # noqa: F401
     attention,
-    convolution,
     copies,
     demands,
     factories,
-    foreach,
     indexing,
-    joining,
-    linalg,
-    losses,
     matmul,
     normalization,
     pointwise,
     pooling,
-    reductions,
-    rnn,
-    spectral,
     views,
 )
 from symshapes.rules.layout import TensorMeta, View, contiguous_strides, looks_channels_last
 from symshapes.rules.registry import RULES, DataDependentError, missing_rules, register_rule, reset_rules
 
+RULES.further += [
+    f"{__name__}.{family}"
+    for family in ("reductions", "joining", "convolution", "losses", "linalg", "foreach", "rnn", "spectral")
+]
 _SHIPPED = dict(RULES.given)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from symshapes import _torch
+from symshapes.lazy import import_whole
 
 Entry = TypeVar("Entry")
 
@@ -31,12 +32,23 @@ class ByOperator(MutableMapping[Any, Entry]):
         self.given: dict[Any, Entry] = {}
         self.named: dict[str, Entry] = {}
         """By the name of an overload of ATen's, as `aten` takes it."""
+        self.further: list[str] = []
+        """Modules that have entries for names which those that are imported lack: imported in this order while one is looked for."""
 
     def by_name(self, op: Any) -> Entry | None:
         """The entry made for the name of an operator, whatever is set for the operator itself."""
         if not isinstance(op, _torch.OpOverload) or op.namespace != "aten":
             return None
-        return self.named.get(op.name().removeprefix("aten::"))
+        name = op.name().removeprefix("aten::")
+        while (found := self.named.get(name)) is None and self.further:
+            self._import_further()
+        return found
+
+    def _import_further(self) -> None:
+        for module in self.further[:1]:
+            import_whole(module)  # another thread that looks for one waits here until all of the module is there
+            if self.further[:1] == [module]:
+                del self.further[0]
 
     def __getitem__(self, op: Any) -> Entry:
         found = self.given.get(op)
@@ -51,6 +63,8 @@ class ByOperator(MutableMapping[Any, Entry]):
         del self.given[op]
 
     def __iter__(self) -> Iterator[Any]:
+        while self.further:
+            self._import_further()
         yield from self.given
         yield from (op for name in self.named for op in aten(name) if op not in self.given)
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-
 from capture.arrays.dtypes import NUMPY_DTYPES
 from capture.errors import Unsupported
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import Constant
-from capture.variables.handlers import handles, handles_wrapper
 from capture.variables.mappings import Dict
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
@@ -18,8 +15,8 @@ from capture.variables.tensors import Tensor
 from .values import NdArray, over
 
 
-@handles(torch.Tensor.numpy)
-def _numpy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+def array_of(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """``Tensor.numpy``."""
     tensor = args[0].realize(m)
     force = kwargs.get("force", Constant(False))
     if not isinstance(tensor, Tensor) or len(args) > 1 or kwargs.keys() - {"force"}:
@@ -31,16 +28,15 @@ def _numpy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return over(m, tensor)
 
 
-@handles(torch.from_numpy)
-def _from_numpy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+def tensor_of(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """``torch.from_numpy``."""
     array = args[0].realize(m) if len(args) == 1 and not kwargs else None
     if not isinstance(array, NdArray) or array.scalar:
         raise Unsupported("torch.from_numpy of what is no array")
     return m.recorder.record("call_method", "detach", [array.memory(m)], {})
 
 
-@handles_wrapper("torch._dynamo.external_utils.wrap_numpy.<locals>.wrap", "f")
-def _wrapped(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
+def call_with_arrays(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.compiler.wrap_numpy``: a function of arrays as one of tensors, through which gradients go, on whatever device they are."""
     arrays = [_mapped(m, arg, _face) for arg in args]
     named = {name: _mapped(m, arg, _face) for name, arg in kwargs.items()}
