@@ -146,6 +146,28 @@ def test_sums_of_a_dtype_that_a_device_cannot_add_to_are_atens() -> None:
     assert compiled(added, *PLACES, accumulates=(torch.float64,)).stats.externs == 1
 
 
+SUMS = {
+    "index_add": lambda x, index, more: x.index_add(0, index, more),
+    "index_put": lambda x, index, more: x.index_put((index,), more, accumulate=True),
+    "scatter_add": lambda x, index, more: x.scatter_add(0, index[:, None].expand(more.shape), more),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", SUMS)
+def test_many_sums_in_half_precision_are_made_in_float32(name: str, dtype: torch.dtype) -> None:
+    """Rounded once: half precision counts ones up to 256 or 2048 only."""
+    x, index = torch.zeros(4, 3, dtype=dtype), torch.arange(9000) % 2
+    more = torch.zeros(9000, 3, dtype=dtype)
+    found = compiled(SUMS[name], x, index, more)
+    assert found.stats.externs == 0
+    (result,) = found([x, index, more + 1])
+    expected = torch.tensor([4500.0, 4500.0, 0.0, 0.0]).to(dtype)
+    assert result.dtype is dtype and torch.equal(result, expected[:, None].expand(4, 3))
+    few = compiled(SUMS[name], torch.zeros(40, 3, dtype=dtype), index[:4], more[:4])
+    assert few.stats.externs == 1  # whose copies there and back would cost more
+
+
 def test_what_a_device_cannot_combine_with_memory_is_atens() -> None:
     def largest(x: torch.Tensor, index: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
         return x.scatter_reduce(0, index[:, None].expand_as(more), more, "amax")

@@ -17,7 +17,7 @@ from inductor.ir.tensor import TensorValue
 from inductor.lowerings.indexing import Positions, integer_indices, like_node, position
 from inductor.lowerings.registry import broadcast, elementwise, lowering, realize_if_costly
 from inductor.lowerings.views import from_front, reshaped, wrap
-from symshapes import FloorDiv, Mod, ambient
+from symshapes import HALF_DTYPES, FloorDiv, Mod, ambient
 
 Write = Callable[[Index], tuple[Index, Scalar]]
 """From a point of the loop to the place written and the value."""
@@ -27,10 +27,16 @@ def scattered(
     builder: Builder, initial: TensorValue, loop: Sequence[Expr], write: Write, *, mode: str | None = None
 ) -> TensorValue:
     """`initial` with `write` done at every point of `loop`, or combined by a `mode` with what is there; later points need not win over
-    earlier ones."""
+    earlier ones. What a device cannot add to in memory is added to as float32."""
     out = builder.meta()
     size = builder.sizes(out.size())
     stride = builder.sizes(out.stride())
+    dtype = out.dtype
+    if mode == "add" and dtype not in builder.traits(out.device).accumulates:
+        dtype, narrow = torch.float32, initial
+        initial = builder.pointwise(
+            out.device, dtype, size, lambda at: convert(narrow.load(at), torch.float32), narrow.cost
+        )
     given = builder.destination(initial)
     if given is not None:
         stride = given.stride
@@ -40,14 +46,15 @@ def scattered(
     whole = builder.program.buffers[start.buffer]
     if start.offset != 0 or whole.size != size or whole.stride != stride:
         start = builder.strided(builder.copy(initial, stride), stride)
-    buffer = builder.new_buffer(out.device, out.dtype, size, stride)
+    buffer = builder.new_buffer(out.device, dtype, size, stride)
 
     def body(outer: list[Expr], _: list[Expr]) -> None:
         place, value = write(outer)
-        builder.store(buffer, place, value, mode)
+        builder.store(buffer, place, convert(value, dtype), mode)
 
     builder.loop(body, writes=(buffer,), outer=loop, initial=((buffer.name, start.buffer),))
-    return builder.in_memory(buffer)
+    found = builder.in_memory(buffer)
+    return found if dtype is out.dtype else like_node(builder, found.load, found)
 
 
 def _can(builder: Builder, mode: str | None, *values: TensorValue) -> bool:
@@ -55,9 +62,27 @@ def _can(builder: Builder, mode: str | None, *values: TensorValue) -> bool:
     traits = builder.traits(out.device)
     if not traits.orders_writes and ambient().deterministic:
         return False
-    return (mode is None or (mode in traits.combines and out.dtype in traits.accumulates)) and all(
+    return (mode is None or (mode in traits.combines and _sums(builder, mode) is not None)) and all(
         not is_empty(value.size) and value.device == out.device for value in values
     )
+
+
+def _sums(builder: Builder, mode: str) -> torch.dtype | None:
+    """The dtype in which a device combines what is in memory, if it can."""
+    out = builder.meta()
+    known = builder.traits(out.device).accumulates
+    if out.dtype in known:
+        dtype: torch.dtype = out.dtype
+        return dtype
+    return torch.float32 if mode == "add" and out.dtype in HALF_DTYPES and torch.float32 in known else None
+
+
+def _pays(builder: Builder, mode: str | None, loop: Sequence[Expr]) -> bool:
+    """Whether the copies to and from the dtype that sums are made in are worth it: if as much is added as there is."""
+    out = builder.meta()
+    if mode is None or _sums(builder, mode) is out.dtype:
+        return True
+    return math.prod(map(builder.hint, loop)) >= math.prod(map(builder.hint, builder.sizes(out.size())))
 
 
 def _are_alike(self: TensorValue, source: TensorValue) -> bool:
@@ -68,7 +93,7 @@ def _are_alike(self: TensorValue, source: TensorValue) -> bool:
 def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: Any, mode: str | None = None) -> Any:
     if not self.size or not index.size or not _can(builder, mode, self, index):
         return NotImplemented
-    if isinstance(src, TensorValue) and not _are_alike(self, src):
+    if not _pays(builder, mode, index.size) or (isinstance(src, TensorValue) and not _are_alike(self, src)):
         return NotImplemented
     dim = wrap(dim, len(self.size))
     if isinstance(src, TensorValue) and not all(map(same, src.size, index.size)):
@@ -237,6 +262,8 @@ def index_reduce(
         return NotImplemented
     if not _are_alike(self, source) or not _can(builder, mode, self, index, source):
         return NotImplemented
+    if not _pays(builder, mode, source.size):
+        return NotImplemented
     dim = wrap(dim, len(self.size))
 
     def place(at: Index) -> Index:
@@ -284,6 +311,8 @@ def index_put(
         return NotImplemented
     positions = Positions(builder, self.size, moved)
     size = positions.result_size
+    if not _pays(builder, mode, size):
+        return NotImplemented
     if len(values.size) > len(size):
         # Leading dimensions of size 1 beyond the indexed shape do not count.
         values = reshaped(builder, values, values.size[len(values.size) - len(size) :])
@@ -316,7 +345,7 @@ def index_add(
     """`self` with `alpha source` added at positions of a dimension."""
     if not self.size or not index.size or not source.size or not _are_alike(self, source):
         return NotImplemented
-    if not _can(builder, "add", self, index, source):
+    if not _can(builder, "add", self, index, source) or not _pays(builder, "add", source.size):
         return NotImplemented
     dim = wrap(dim, len(self.size))
     rule = "runtime" if alpha == 1 and len(self.size) > 1 else "index"  # which of eager's kernels runs
