@@ -431,6 +431,26 @@ def test_a_gradient_is_laid_out_as_a_result_whose_length_nobody_can_guess(backen
         torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_length_that_the_backward_finds_in_data_is_no_matter_of_the_forward(backend: str) -> None:
+    def filled(out: torch.Tensor, other: torch.Tensor, mask: torch.Tensor, values: torch.Tensor) -> Any:
+        out[mask] = values
+        other[mask] = values * 2
+        return out, other
+
+    compiled = meta.compile(filled, backend=backend, fullgraph=True)
+    for share in (-1.0, 0.0, 0.5):
+        mask = torch.rand(6, 4) > share
+        rows, more, values = torch.randn(6, 4), torch.randn(6, 4), torch.randn(int(mask.sum()))
+        leaves = [each.requires_grad_() for each in (rows, more, values)]
+        gradients = []
+        for function in (filled, compiled):
+            # Not the leaves themselves: what made the values asks of their gradient how long it is.
+            results = function(rows * 1, more * 1, mask, values * 1)
+            gradients.append(torch.autograd.grad(sum(r.square().sum() for r in results), leaves))
+        torch.testing.assert_close(*gradients)
+
+
 SHAPES: dict[str, Callable[[torch.Tensor, Any], Any]] = {
     "reshape": lambda x, n: x.reshape(n, 2) + 1,
     "whole": lambda x, n: x.view(n) * 2,
