@@ -43,7 +43,7 @@ def autocast_blocks(nodes: Sequence[fx.Node]) -> list[list[fx.Node]]:
             continue
         if key not in begun:
             begun[key] = state[key] = asked()
-        value = state[key] + _STEPS[node.target] if node.target in _STEPS else node.args[-1]  # type: ignore[index]
+        value = state[key] + _STEPS[node.target] if node.target in _STEPS else node.args[-1]
         outside = state == begun
         if outside and value == state[key]:
             continue
