@@ -52,6 +52,7 @@ from .side_effects import SideEffects
 from .state import EvaluationState
 from .switches import Switches
 from .trials import is_programs_own, refusal
+from .ways import STAYS, may_go_on
 
 #: Questions whose answers follow from what is guarded of tensors.
 _FOLLOWS = frozenset(
@@ -285,11 +286,13 @@ class GraphRecorder:
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
+        caught = False
         if refused is None and (self._errors.handled is not None or self._state.may_catch()):
-            if promises:
+            if promises and not self._raises_anyway():
                 raise Unsupported(
                     f"{_name(target)} may raise, which only the run can tell, where the program handles it"
                 )
+            caught = promises
             if self._m.levels.inside:
                 raise Unsupported(
                     "an operation within a function transform, where the program handles what it may raise"
@@ -305,7 +308,9 @@ class GraphRecorder:
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
             node.meta.update(lasts=self.fake_mode.lasting != lasting, draws=self.fake_mode.draws != draws)
-        if self.fake_mode.risks != risks:
+        if caught:
+            node.meta["caught"] = node.meta["risk"] = True
+        elif self.fake_mode.risks != risks:
             node.meta["risk"] = (
                 self._errors.handled is not None
                 or takes_other_way(node)
@@ -316,6 +321,11 @@ class GraphRecorder:
         effect = "" if not acts else "write" if wrote else "other"
         self._scalars.recorded(target, fake_args, fake_kwargs, result, effect, self.fakes)
         return self._builder.from_python(result) if plain else self._wrap_result(node, result)
+
+    def _raises_anyway(self) -> bool:
+        """Whether the program's handlers only raise something else: then the frame may start again where the graph raises."""
+        started_again = self._errors.handled is None and STAYS not in self._effects.ran_ahead and not self.elsewhere
+        return started_again and not may_go_on(self._state.frames)
 
     def check_views(self) -> None:
         """Evaluate again where a write to a view is to count as one to what it is a view of, or the other way round, and was not."""
