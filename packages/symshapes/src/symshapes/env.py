@@ -41,7 +41,12 @@ _KINDS = {"ge": sympy.Ge, "eq": sympy.Eq, "ne": sympy.Ne}
 
 
 class UnbackedError(RuntimeError):
-    """The program decides by a value that is known only when it runs; `.expr` is the condition or the value."""
+    """The program decides by a value that is known only when it runs; `.expr` is the condition or the value.
+
+    `.lengths` are the two that broadcasting asked whether they are equal, if that was it: else one is 1, or the call raises.
+    """
+
+    lengths: tuple[Any, Any] | None = None
 
     def __init__(self, expr: Any) -> None:
         super().__init__(f"the value of {expr} is known only when the program runs")

@@ -15,10 +15,11 @@ from capture.variables.numbers import Symbolic
 from capture.variables.tensors import Tensor
 from symshapes import OtherWay, is_unbacked
 
+from .alike_lengths import starts_again
 from .frame import Frame
 from .machine import Machine
 from .program import Op
-from .ways import STAYS, may_go_on, raises
+from .ways import raises
 
 _RAISES = "LOAD_ASSERTION_ERROR"
 
@@ -36,7 +37,7 @@ def promised(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if:
         return None
     message = _message(frame, start)
     in_place = message is not None and not (m.effects.changed or m.globals.written or m.recorder.graph.changes_inputs())
-    if not in_place and (STAYS in m.effects.ran_ahead or may_go_on(m.state.frames)):
+    if not in_place and not starts_again(m):
         return None
     number: Variable = condition if isinstance(condition, Symbolic) else condition.as_number(m, bool)
     if isinstance(number, Symbolic) and number.python_type() is not bool and is_unbacked(number.value):

@@ -40,6 +40,7 @@ from symshapes import (
     taking_symbols,
 )
 
+from .alike_lengths import held_alike, starts_again
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
@@ -52,7 +53,6 @@ from .side_effects import SideEffects
 from .state import EvaluationState
 from .switches import Switches
 from .trials import is_programs_own, refusal
-from .ways import STAYS, may_go_on
 
 #: Questions whose answers follow from what is guarded of tensors.
 _FOLLOWS = frozenset(
@@ -251,6 +251,8 @@ class GraphRecorder:
         try:
             result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
         except Unsupported as problem:
+            if held_alike(self._m, problem.__cause__, args):
+                return self.record(op, target, args, kwargs)
             if not (isinstance(problem.__cause__, TypeError) and any(map(_is_condition, (*args, *kwargs.values())))):
                 raise
             # It takes a bool, and no condition: which one it is, is asked.
@@ -324,8 +326,7 @@ class GraphRecorder:
 
     def _raises_anyway(self) -> bool:
         """Whether the program's handlers only raise something else: then the frame may start again where the graph raises."""
-        started_again = self._errors.handled is None and STAYS not in self._effects.ran_ahead and not self.elsewhere
-        return started_again and not may_go_on(self._state.frames)
+        return self._errors.handled is None and not self.elsewhere and starts_again(self._m)
 
     def check_views(self) -> None:
         """Evaluate again where a write to a view is to count as one to what it is a view of, or the other way round, and was not."""
@@ -378,7 +379,7 @@ class GraphRecorder:
             if self.doubtful and self.fake_mode.writes != writes:
                 words = f"{_name(target)} writes to what may be a copy or not, which only the run can tell"
                 raise Unsupported(words, self.doubtful) from None
-            raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from None
+            raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from error
         except RecursionError:
             raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
