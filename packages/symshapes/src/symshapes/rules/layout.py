@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from symshapes.env import UnbackedError
 from symshapes.expr.symbols import expr_of, is_unbacked
 from symshapes.expr.terms import exact_quotient
 from symshapes.facts import errors
 from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested, lies_in_order, same_size
+from symshapes.unbacked import UnbackedError
 
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
 Size = Any
