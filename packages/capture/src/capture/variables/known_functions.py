@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import inspect
 import logging
+import pickle
 import posixpath
 import re
 import sys
@@ -46,6 +47,30 @@ folds(
     "torch.cuda.get_device_capability", "torch.mps.is_available", "torch.xpu.is_available", "torch.distributed.is_available",
     "torch.accelerator.current_accelerator", "torch.accelerator.is_available",
 )  # fmt: skip
+
+_PICKLED = Fold(pickle.dumps)
+
+
+@handles(pickle.dumps)
+def _pickle(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """The bytes of plain values, with which memories tell calls apart.
+
+    What is there twice is written once where it is one object, which is not known: such a call is made for real.
+    """
+    for each in args[:1]:
+        each.realize(m).settle(m, set())
+    try:
+        value = m.builder.to_python(args[0]) if args else None
+    except NotConstant:
+        raise Unsupported("pickle.dumps of what is not known") from None
+    parts = [*value, *value.values()] if type(value) is dict else value if type(value) in (list, tuple) else [value]
+    texts = [part for part in parts if type(part) in (str, bytes)]
+    if any(type(part) not in _PLAIN for part in parts) or len(set(texts)) < len(texts):
+        raise Unsupported("pickle.dumps of more than a few plain values")
+    return _PICKLED(m, args, kwargs)
+
+
+_PLAIN = (str, bytes, bool, int, float, type(None))
 
 _SUBSTITUTED = Fold(re.sub)
 
