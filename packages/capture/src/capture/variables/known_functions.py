@@ -57,17 +57,22 @@ def _pickle(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
     What is there twice is written once where it is one object, which is not known: such a call is made for real.
     """
-    for each in args[:1]:
-        each.realize(m).settle(m, set())
+    named = dict(zip(("obj", "protocol"), args, strict=False)) | kwargs
+    given = named.pop("obj", Constant(None)).realize(m)
+    given.settle(m, set())
     try:
-        value = m.builder.to_python(args[0]) if args else None
+        value: Any = (
+            {m.builder.to_python(k): m.builder.to_python(v) for k, v in given.whole(m).values()}
+            if isinstance(given, Dict) and given.cls is dict
+            else m.builder.to_python(given)
+        )
     except NotConstant:
         raise Unsupported("pickle.dumps of what is not known") from None
     parts = [*value, *value.values()] if type(value) is dict else value if type(value) in (list, tuple) else [value]
     texts = [part for part in parts if type(part) in (str, bytes)]
     if any(type(part) not in _PLAIN for part in parts) or len(set(texts)) < len(texts):
         raise Unsupported("pickle.dumps of more than a few plain values")
-    return _PICKLED(m, args, kwargs)
+    return _PICKLED(m, [Known(value)], named)
 
 
 _PLAIN = (str, bytes, bool, int, float, type(None))
