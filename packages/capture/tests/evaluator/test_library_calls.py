@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import pickle
 import uuid
@@ -135,3 +136,31 @@ def test_what_is_pickled_twice_is_pickled_for_real() -> None:
     apart = "".join(["long", "er"])
     for key, other in (("longer", "longer"), ("longer", apart)):
         assert compiled(torch.ones(1), key, other)[1:] == fn(torch.ones(1), key, other)[1:]
+
+
+class Wrapping:
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x) + 1
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    """Twice."""
+    return x * 2
+
+
+doubled.extra = 5  # type: ignore[attr-defined]
+
+
+def test_an_object_that_wraps_a_function() -> None:
+    def fn(x: torch.Tensor, **choice: Any) -> Any:
+        made = functools.update_wrapper(Wrapping(doubled), doubled, **choice)
+        also = functools.wraps(doubled)(Wrapping(made))
+        return sorted(vars(made)), made.__doc__, made.__wrapped__ is doubled, also.__name__, made(x), also(x)
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for choice in ({}, {"updated": ()}, {"assigned": ("__doc__",)}):
+        (*found, a, b), (*wanted, c, d) = compiled(torch.ones(2), **choice), fn(torch.ones(2), **choice)
+        assert found == wanted and torch.equal(a, c) and torch.equal(b, d)

@@ -25,6 +25,7 @@ from .caches import Cached
 from .constants import Constant, Known
 from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
+from .instances import Instance
 from .lookups import MISSING, check_as_found, class_lookup, has_entry, shown_type
 from .mappings import Dict
 from .objects import Object
@@ -316,6 +317,8 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation, annotations, and what is in the dictionary."""
     wrapper = (args[0] if args else kwargs["wrapper"]).realize(m)
     wrapped = (args[1] if len(args) > 1 else kwargs["wrapped"]).realize(m)
+    if isinstance(wrapper, Instance):  # whose attributes are what it says
+        return m.calls.inline(m.builder.known(functools.update_wrapper), args, kwargs)
     if len(args) > 2 or kwargs.keys() - {"wrapper", "wrapped"}:
         raise Unsupported("functools.update_wrapper with a choice of what it copies")
     if isinstance(wrapper, Cached):
