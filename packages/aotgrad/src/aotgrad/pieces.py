@@ -2,7 +2,7 @@
 
 In: a graph with calls of `symshapes.ControlFlow`. Out: a function that calls the compiled pieces and, between them, these
 operations over compiled graphs. Each piece has its own place in autograd, and is compiled with the switches of torch set that the
-graph sets before it; a piece under autocast makes the calls that set it, which cost nothing where it is traced.
+graph sets before it; a piece under autocast, say, makes the calls that set it, which cost nothing where it is traced.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 from torch import fx
 
 from aotgrad import _torch
-from aotgrad.autocast_blocks import autocast_blocks, sets_autocast
 from aotgrad.errors import Unsupported
 from aotgrad.source import Source, built, tuple_of
+from aotgrad.state_blocks import sets_state, state_blocks
 from symshapes import Ambient, ControlFlow, LazyGraphModule, Switch, fixed_ambient
 
-Autocast = tuple[tuple[fx.Node, ...], tuple[fx.Node, ...]]
-"""Calls that set autocast, made before a node and after it, within their block."""
+State = tuple[tuple[fx.Node, ...], tuple[fx.Node, ...]]
+"""Calls that set torch's state, made before a node and after it, within their block."""
 
 Compile = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 """Compiles a graph without control flow, or with, for inputs like these."""
@@ -40,12 +40,12 @@ def _is_control(node: Any) -> bool:
 def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable[..., Any]:
     """The program's function of its inputs.
 
-    Raises Unsupported for a graph that holds tensors or modules, or decides under autocast that it sets itself.
+    Raises Unsupported for a graph that holds tensors or modules, or decides under autocast, say, that it sets itself.
     """
     modes = _grad_modes(program.graph.nodes)
-    under = _autocast_of(list(program.graph.nodes))
+    under = _state_of(list(program.graph.nodes))
     nodes = [
-        node for node in program.graph.nodes if node.target is not _torch.set_grad_enabled and not sets_autocast(node)
+        node for node in program.graph.nodes if node.target is not _torch.set_grad_enabled and not sets_state(node)
     ]
     for node in nodes:
         gives_nothing = node.op.startswith("call") and node.meta.get("val") is None
@@ -150,23 +150,23 @@ def _grad_modes(nodes: Iterable[fx.Node]) -> Mapping[fx.Node, bool]:
     return found
 
 
-def _autocast_of(nodes: list[fx.Node]) -> dict[fx.Node, Autocast]:
-    """The calls that set autocast for each of the other nodes, and those that set it back."""
-    found: dict[fx.Node, Autocast] = {}
+def _state_of(nodes: list[fx.Node]) -> dict[fx.Node, State]:
+    """The calls that set torch's state for each of the other nodes, and those that set it back."""
+    found: dict[fx.Node, State] = {}
     place = {node: at for at, node in enumerate(nodes)}
-    for block in autocast_blocks(nodes):
+    for block in state_blocks(nodes):
         for node in nodes[place[block[0]] : place[block[-1]]]:
-            if sets_autocast(node):
+            if sets_state(node):
                 continue
             if _is_control(node) and not isinstance(node.target, Switch):
-                raise Unsupported("control flow under autocast that the graph sets", node)
+                raise Unsupported("control flow under state that the graph sets, as autocast", node)
             made = sum(place[call] < place[node] for call in block)
             found[node] = tuple(block[:made]), tuple(block[made:])
     return found
 
 
-def _set_autocast(graph: fx.Graph, now: Autocast, wanted: Autocast) -> Autocast:
-    """Write the calls that lead from one node's autocast to the next one's."""
+def _set_state(graph: fx.Graph, now: State, wanted: State) -> State:
+    """Write the calls that lead from one node's state to the next one's."""
     (made, back), (then, _) = now, wanted
     if then[: len(made)] == made:
         calls = then[len(made) :]
@@ -218,7 +218,7 @@ def _piece(
     at: int,
     compile_one: Compile,
     modes: Mapping[fx.Node, bool],
-    under: Mapping[fx.Node, Autocast],
+    under: Mapping[fx.Node, State],
 ) -> Callable[..., Any]:
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
@@ -228,14 +228,14 @@ def _piece(
         env[node].target = env[node].name
         env[node].meta["val"] = node.meta["val"]
     begun = now = torch.is_grad_enabled()
-    calls: Autocast = ((), ())
+    calls: State = ((), ())
     for node in part:
         if modes.get(node, begun) != now:
             now = not now
             _set_grad(graph, now)
-        calls = _set_autocast(graph, calls, under.get(node, ((), ())))
+        calls = _set_state(graph, calls, under.get(node, ((), ())))
         env[node] = graph.node_copy(node, env.__getitem__)
-    _set_autocast(graph, calls, ((), ()))
+    _set_state(graph, calls, ((), ()))
     if now != begun:
         _set_grad(graph, begun)
     graph.output(tuple(env[node] for node in part if last.get(node, -1) > at))

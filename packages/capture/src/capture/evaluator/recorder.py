@@ -15,7 +15,7 @@ from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
-from capture.settings import in_force
+from capture.settings import SETTERS, SETTINGS, in_force
 from capture.sources import Const, Source
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
@@ -538,6 +538,9 @@ class GraphRecorder:
         real = [self._builder.to_python(a) for a in args]
         node = self.graph.call("call_function", target, tuple(real), {}, self._state.where())
         node.meta["val"] = None
+        name = SETTERS.get((target, tuple(real[:-1])))
+        if name is not None:
+            node.meta["was"] = SETTINGS[name].read()
         self._known_results.clear()
         result = target(*real)
         self.sets_state = True
