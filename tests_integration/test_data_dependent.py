@@ -431,6 +431,99 @@ def test_a_gradient_is_laid_out_as_a_result_whose_length_nobody_can_guess(backen
         torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_length_that_the_backward_finds_in_data_is_no_matter_of_the_forward(backend: str) -> None:
+    def filled(out: torch.Tensor, other: torch.Tensor, mask: torch.Tensor, values: torch.Tensor) -> Any:
+        out[mask] = values
+        other[mask] = values * 2
+        return out, other
+
+    compiled = meta.compile(filled, backend=backend, fullgraph=True)
+    for share in (-1.0, 0.0, 0.5):
+        mask = torch.rand(6, 4) > share
+        rows, more, values = torch.randn(6, 4), torch.randn(6, 4), torch.randn(int(mask.sum()))
+        leaves = [each.requires_grad_() for each in (rows, more, values)]
+        gradients = []
+        for function in (filled, compiled):
+            # Not the leaves themselves: what made the values asks of their gradient how long it is.
+            results = function(rows * 1, more * 1, mask, values * 1)
+            gradients.append(torch.autograd.grad(sum(r.square().sum() for r in results), leaves))
+        torch.testing.assert_close(*gradients)
+
+
+def scaled_rows(rows: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    picked = data[data > 0]
+    return (rows * picked.unsqueeze(1)).sum(0) * picked.sum()
+
+
+def two_lengths(first: torch.Tensor, second: torch.Tensor) -> Any:
+    x, y = first[first > 0], second[second > 0]
+    return torch.where(x > y, x, y) + x.sum(), x + y, x.clone().add_(y)
+
+
+ALIKE: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "a length and a known one": (
+        scaled_rows,
+        [(torch.ones(3, 2), torch.tensor(d)) for d in ([1.0, 2, 3, -1], [-1.0, 2, -3], [-1.0, 2, 3], [1.0, 1, -1, 4])],
+    ),
+    "two lengths": (
+        two_lengths,
+        [
+            (torch.tensor(a), torch.tensor(b))
+            for a, b in (
+                ([1.0, 2, -1], [1.0, 2]),
+                ([1.0, -1], [2.0, 3]),
+                ([1.0, 2], [1.0]),
+                ([1.0], [1.0]),
+                ([1.0, 2], [1.0, 2, 3]),
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("name", list(ALIKE))
+def test_what_is_combined_by_element_is_held_to_be_of_one_length(name: str, backend: str) -> None:
+    fn, inputs = ALIKE[name]
+    compiled = meta.compile(fn, backend=backend, fullgraph=True)
+    for given in inputs:
+        outcomes = []
+        for function in (fn, compiled):
+            leaves = [each.clone().requires_grad_() for each in given]
+            try:
+                result = function(*[each * 1 for each in leaves])
+            except RuntimeError as error:
+                outcomes.append(str(error))
+                continue
+            results = result if isinstance(result, tuple) else (result,)
+            sum(r.square().sum() for r in results).backward()
+            outcomes.append([*(r.detach() for r in results), *(leaf.grad for leaf in leaves)])
+        if isinstance(outcomes[0], str):
+            assert outcomes[0] == outcomes[1]
+        else:
+            torch.testing.assert_close(*outcomes)
+
+
+def test_a_length_of_one_after_what_cannot_be_taken_back_is_no_check() -> None:
+    def fn(rows: torch.Tensor, data: torch.Tensor, kept: list[Any]) -> Any:
+        kept.append(1)
+        rows.add_(1)
+        try:
+            return rows * data[data > 0].unsqueeze(1)
+        except RuntimeError:
+            return None
+
+    compiled = meta.compile(fn)
+    for d in ([1.0, 2, 3], [-1.0, 2, -3], [-1.0, 2, 3]):
+        results = []
+        for function in (fn, compiled):
+            kept: list[Any] = []
+            rows = torch.ones(3, 2)
+            results.append((function(rows, torch.tensor(d), kept), kept, rows))
+        assert str(results[0]) == str(results[1])
+
+
 SHAPES: dict[str, Callable[[torch.Tensor, Any], Any]] = {
     "reshape": lambda x, n: x.reshape(n, 2) + 1,
     "whole": lambda x, n: x.view(n) * 2,

@@ -2,7 +2,7 @@
 
 In: a graph with calls of `symshapes.ControlFlow`. Out: a function that calls the compiled pieces and, between them, these
 operations over compiled graphs. Each piece has its own place in autograd, and is compiled with the switches of torch set that the
-graph sets before it.
+graph sets before it; a piece under autocast, say, makes the calls that set it, which cost nothing where it is traced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from torch import fx
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
 from aotgrad.source import Source, built, tuple_of
+from aotgrad.state_blocks import sets_state, state_blocks
 from symshapes import Ambient, ControlFlow, LazyGraphModule, Switch, fixed_ambient
+
+State = tuple[tuple[fx.Node, ...], tuple[fx.Node, ...]]
+"""Calls that set torch's state, made before a node and after it, within their block."""
 
 Compile = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 """Compiles a graph without control flow, or with, for inputs like these."""
@@ -36,15 +40,18 @@ def _is_control(node: Any) -> bool:
 def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable[..., Any]:
     """The program's function of its inputs.
 
-    Raises Unsupported for a graph that sets autocast, or holds tensors or modules.
+    Raises Unsupported for a graph that holds tensors or modules, or decides under autocast, say, that it sets itself.
     """
     modes = _grad_modes(program.graph.nodes)
-    nodes = [node for node in program.graph.nodes if node.target is not _torch.set_grad_enabled]
+    under = _state_of(list(program.graph.nodes))
+    nodes = [
+        node for node in program.graph.nodes if node.target is not _torch.set_grad_enabled and not sets_state(node)
+    ]
     for node in nodes:
         gives_nothing = node.op.startswith("call") and node.meta.get("val") is None
         acts = gives_nothing and not node.all_input_nodes  # on no value of the graph, so on torch's state
         if acts or node.op in ("get_attr", "call_module"):
-            raise Unsupported("control flow in a graph that sets autocast, or holds modules", _first(nodes))
+            raise Unsupported("control flow in a graph that sets torch's state, or holds modules", _first(nodes))
     runs = list(_parts(nodes))
     last: dict[fx.Node, int] = {}
     for at, (_, part) in enumerate(runs):
@@ -107,7 +114,7 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
                 operations.append(
                     _controlled(part[0], compile_one)
                     if control
-                    else _piece(program, part, last, at, compile_one, modes)
+                    else _piece(program, part, last, at, compile_one, modes, under)
                 )
     finally:
         _put_back(before)
@@ -141,6 +148,33 @@ def _grad_modes(nodes: Iterable[fx.Node]) -> Mapping[fx.Node, bool]:
         elif mode is not None:
             found[node] = mode
     return found
+
+
+def _state_of(nodes: list[fx.Node]) -> dict[fx.Node, State]:
+    """The calls that set torch's state for each of the other nodes, and those that set it back."""
+    found: dict[fx.Node, State] = {}
+    place = {node: at for at, node in enumerate(nodes)}
+    for block in state_blocks(nodes):
+        for node in nodes[place[block[0]] : place[block[-1]]]:
+            if sets_state(node):
+                continue
+            if _is_control(node) and not isinstance(node.target, Switch):
+                raise Unsupported("control flow under state that the graph sets, as autocast", node)
+            made = sum(place[call] < place[node] for call in block)
+            found[node] = tuple(block[:made]), tuple(block[made:])
+    return found
+
+
+def _set_state(graph: fx.Graph, now: State, wanted: State) -> State:
+    """Write the calls that lead from one node's state to the next one's."""
+    (made, back), (then, _) = now, wanted
+    if then[: len(made)] == made:
+        calls = then[len(made) :]
+    else:  # out of one block, and into another
+        calls = (*back, *then)
+    for call in calls:
+        graph.node_copy(call)
+    return wanted
 
 
 class _Name(str):
@@ -184,6 +218,7 @@ def _piece(
     at: int,
     compile_one: Compile,
     modes: Mapping[fx.Node, bool],
+    under: Mapping[fx.Node, State],
 ) -> Callable[..., Any]:
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
@@ -193,11 +228,14 @@ def _piece(
         env[node].target = env[node].name
         env[node].meta["val"] = node.meta["val"]
     begun = now = torch.is_grad_enabled()
+    calls: State = ((), ())
     for node in part:
         if modes.get(node, begun) != now:
             now = not now
             _set_grad(graph, now)
+        calls = _set_state(graph, calls, under.get(node, ((), ())))
         env[node] = graph.node_copy(node, env.__getitem__)
+    _set_state(graph, calls, ((), ()))
     if now != begun:
         _set_grad(graph, begun)
     graph.output(tuple(env[node] for node in part if last.get(node, -1) > at))

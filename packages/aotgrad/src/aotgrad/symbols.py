@@ -84,9 +84,7 @@ class SymbolNodes:
             node, read, value = origin
             if read is None:
                 return node
-            made = self._graph.call_function(read[0], (node, read[1]))
-            made.meta["val"] = value
-            return made
+            return self._described(self._graph.call_function(read[0], (node, read[1])), value)
         if isinstance(expression, sympy.Pow) and expression.args[1].is_Integer and int(expression.args[1]) > 1:
             return self._fold(operator.mul, [self._of(expression.args[0])] * int(expression.args[1]))
         function = _OF_TWO.get(type(expression))
@@ -109,8 +107,14 @@ class SymbolNodes:
         """A call on numbers, some of which are nodes, that gives the value of an expression."""
         env = next(v.meta["val"].node.env for v in arguments if isinstance(v, fx.Node))
         kind = next(kind for kind in _KINDS if kind[0](expression))
-        made = self._graph.call_function(function, tuple(arguments))
-        made.meta["val"] = kind[2](SymNode(expression, env, env.hint(expression), kind[1]))
+        value = kind[2](SymNode(expression, env, env.hint(expression), kind[1]))
+        return self._described(self._graph.call_function(function, tuple(arguments)), value)
+
+    def _described(self, made: fx.Node, value: Any) -> fx.Node:
+        """A new node with its value: of what the backward finds (how much a mask picks there), the backward's as well."""
+        made.meta["val"] = value
+        if any(node.meta.get("backward") for node in made.all_input_nodes):
+            made.meta["backward"] = True
         return made
 
 

@@ -281,8 +281,11 @@ def _gives_what_is_there(node: fx.Node) -> bool:
 
 
 def takes_other_way(node: fx.Node) -> bool:
-    """Whether a call checks that the program goes the way that was captured; where it fails the frame has to start again."""
-    return node.target is require and node.args[2] == OtherWay.__name__
+    """Whether a call checks that the program goes the way that was captured; where it fails the frame has to start again.
+
+    So does a call of which ``meta["caught"]`` says that a handler of the program is around it.
+    """
+    return (node.target is require and node.args[2] == OtherWay.__name__) or "caught" in node.meta
 
 
 def _version(fake: Any) -> int | None:

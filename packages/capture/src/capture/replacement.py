@@ -25,10 +25,10 @@ from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
 from .errors import EvaluateAgain, GraphRefused, SkipFrame
-from .evaluator.assertions import STAYS
 from .evaluator.frame import HandlerState
 from .evaluator.levels import leaving_levels
 from .evaluator.program import program_of
+from .evaluator.ways import STAYS
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind, LettingGo

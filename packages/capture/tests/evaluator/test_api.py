@@ -341,6 +341,30 @@ def test_disabled_function_is_named_as_the_reason() -> None:
         capture.compile(fn, fullgraph=True)(torch.ones(2))
 
 
+def test_compiled_module_that_writes_to_itself_within_compiled() -> None:
+    class Sized(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.rows != x.shape[0]:
+                self.rows, self.scale = x.shape[0], torch.full((x.shape[0], 1), 2.0)
+            return x * self.scale
+
+    module = Sized()
+    inner = capture.compile(module)
+
+    def fn(x: torch.Tensor) -> Any:
+        return inner(x) + 1, inner.rows, module.rows
+
+    outer = capture.compile(fn, fullgraph=True)
+    for n in (3, 3, 2):
+        found, *rows = outer(torch.ones(n, 2))
+        assert torch.equal(found, torch.full((n, 2), 3.0)) and rows == [n, n] and module.rows == n
+    assert not outer.session.report.skipped
+
+
 def test_compiled_module_is_freed() -> None:
     import gc
     import weakref

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -467,3 +468,25 @@ def test_sets_of_equal_elements_of_other_classes() -> None:
     compiled, x = capture.compile(run), torch.ones(2)
     for elements in ({1}, {True}, {1.0}, {0.0}, {-0.0}):
         assert compiled(x, elements)[1] == run(x, elements)[1]
+
+
+def test_a_function_made_anew_within_what_is_given() -> None:
+    """Another one of the same code will do wherever a call brings it; one that lasts is asked for itself."""
+
+    class Given:
+        pass
+
+    def handing(value: Any) -> Callable[[], Any]:
+        return lambda: value
+
+    def fn(x: torch.Tensor, given: Any, table: list[Any]) -> torch.Tensor:
+        kept, (_, read) = given.last()
+        return x * kept + read() + table[0](x)
+
+    compiled = capture.compile(fn)
+    for at in range(4):
+        given = Given()
+        given.last = handing((torch.tensor(float(at)), ("read", handing(torch.ones(2) * at))))
+        table = [lambda x, at=at: x + at] if at > 2 else [lambda x: x * 2]
+        assert torch.equal(compiled(torch.ones(2), given, table), fn(torch.ones(2), given, table))
+        assert compiled.session.report.graph_count == (1 if at < 3 else 2)

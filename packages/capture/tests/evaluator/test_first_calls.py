@@ -239,3 +239,15 @@ def test_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     finally:
         for name in [n for n in sys.modules if n.startswith("package_of_a_part")]:
             del sys.modules[name]
+
+
+def test_what_is_remembered_for_may_have_no_name() -> None:
+    remembered = functools.lru_cache(functools.partial(int.__add__, 2))
+
+    def fn(x: torch.Tensor, n: int) -> Any:
+        return x * remembered(n), x.shape[0] * remembered(x.shape[0])
+
+    compiled = capture.compile(fn)
+    for n in (3, 3, 4):
+        for got, wanted in zip(compiled(torch.ones(n), n), fn(torch.ones(n), n), strict=True):
+            assert torch.equal(torch.as_tensor(got), torch.as_tensor(wanted))

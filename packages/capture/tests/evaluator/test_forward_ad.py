@@ -35,3 +35,30 @@ def test_a_level_entered_within_the_function() -> None:
     x = torch.randn(3)
     f = capture.compile(lambda x: tangent_of(torch.sin, x * 2))
     torch.testing.assert_close(f(x), (2 * x).cos())
+
+
+def test_asking_for_a_tangent_outside_of_levels_ends_no_graph() -> None:
+    def clamped(x: torch.Tensor) -> torch.Tensor:
+        y = x.clamp(0.0, 1.0)
+        if forward_ad.unpack_dual(x).tangent is None:
+            return y
+        return torch.where(y == x, x, y)
+
+    x = torch.randn(3)
+    f = capture.compile(clamped)
+    assert torch.equal(f(x), clamped(x))
+    torch.testing.assert_close(tangent_of(f, x), tangent_of(clamped, x))
+    assert f.session.report.graph_count == 1
+    assert not f.session.report.breaks
+
+
+def test_a_tangent_outside_of_levels_is_refused_in_torchs_words() -> None:
+    def refused(x: torch.Tensor) -> str:
+        try:
+            forward_ad.make_dual(x, x)
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    x = torch.randn(3)
+    assert capture.compile(refused)(x) == refused(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import itertools
@@ -69,6 +70,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "wide text": lambda: iter("a\u0100cd"),
     "range": lambda: iter(range(1, 9, 2)),
     "values": lambda: iter({"a": 1, "b": 2, "c": 3}.values()),
+    "ordered items": lambda: iter(collections.OrderedDict(a=1, b=2, c=3).items()),
+    "ordered keys from the end": lambda: reversed(collections.OrderedDict(a=1, b=2, c=3)),
     "set": lambda: iter({5, 2, 7, 1}),
     "reversed": lambda: reversed([1, 2, 3]),
     "reversed tuple": lambda: reversed((1, 2, 3)),
@@ -206,14 +209,15 @@ def test_changed_while_iterated() -> None:
     assert call(capture.compile(program)) == call(program)
 
 
-def test_dictionary_changed_after_it_was_taken_from() -> None:
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+def test_dictionary_changed_after_it_was_taken_from(kind: Any) -> None:
     def program(it: Any, d: Any, x: torch.Tensor) -> Any:
         a = next(it)
         d["new"] = x + 1
         return a
 
     def call(fn: Any) -> Any:
-        d = {"a": 1, "b": 2}
+        d = kind({"a": 1, "b": 2})
         it = iter(d)
         result = fn(it, d, X)
         try:

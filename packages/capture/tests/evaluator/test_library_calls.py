@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
+import pickle
 import uuid
 from typing import Any
 
@@ -95,3 +97,70 @@ def test_code_of_the_programs_that_a_library_calls_is_captured() -> None:
     x = torch.randn(2)
     assert torch.equal(compiled(x), model(x))
     assert capture.report(compiled).op_count == 2
+
+
+def test_equality_of_tensors_is_as_torch_has_it() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.equal(x, y), torch.equal(x, x), torch.equal(x, x.flip(0)), x * 2
+
+    numbers = torch.tensor([float("nan"), 1.0])
+    compiled = capture.compile(fn, fullgraph=True)
+    for x, y in (
+        (numbers, numbers),
+        (numbers, numbers.clone()),
+        (torch.ones(2), torch.ones(3)),
+        (torch.ones(3), torch.ones(4)),
+        (torch.ones(4), torch.ones(4)),
+        (torch.ones(2), torch.ones(1, 2)),
+        (torch.tensor([1, 2]), torch.tensor([1, 2])),
+    ):
+        (*found, a), (*wanted, b) = compiled(x, y), fn(x, y)
+        assert found == wanted
+        torch.testing.assert_close(a, b, equal_nan=True)
+
+
+def test_pickled_values_that_tell_calls_apart() -> None:
+    def fn(x: torch.Tensor, key: str, **named: Any) -> Any:
+        return x + 1, pickle.dumps(named), pickle.dumps((key, "a", 1.5, None)), pickle.dumps({"b": 2}, protocol=2)
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for key, named in (("k", {}), ("l", {"c": 3}), ("m", {"c": True, "d": None})):
+        assert compiled(torch.ones(1), key, **named)[1:] == fn(torch.ones(1), key, **named)[1:]
+
+
+def test_what_is_pickled_twice_is_pickled_for_real() -> None:
+    def fn(x: torch.Tensor, key: str, other: str) -> Any:
+        return x + 1, pickle.dumps([key, other]), pickle.dumps({"a": [1]})
+
+    compiled = capture.compile(fn)
+    apart = "".join(["long", "er"])
+    for key, other in (("longer", "longer"), ("longer", apart)):
+        assert compiled(torch.ones(1), key, other)[1:] == fn(torch.ones(1), key, other)[1:]
+
+
+class Wrapping:
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x) + 1
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    """Twice."""
+    return x * 2
+
+
+doubled.extra = 5  # type: ignore[attr-defined]
+
+
+def test_an_object_that_wraps_a_function() -> None:
+    def fn(x: torch.Tensor, **choice: Any) -> Any:
+        made = functools.update_wrapper(Wrapping(doubled), doubled, **choice)
+        also = functools.wraps(doubled)(Wrapping(made))
+        return sorted(vars(made)), made.__doc__, made.__wrapped__ is doubled, also.__name__, made(x), also(x)
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for choice in ({}, {"updated": ()}, {"assigned": ("__doc__",)}):
+        (*found, a, b), (*wanted, c, d) = compiled(torch.ones(2), **choice), fn(torch.ones(2), **choice)
+        assert found == wanted and torch.equal(a, c) and torch.equal(b, d)

@@ -142,3 +142,45 @@ def test_of_mappings_that_answer_in_their_own_way() -> None:
     for make in shown:
         expected = f(x, types.MappingProxyType(make()))
         assert compiled(x, types.MappingProxyType(make()))[1:] == expected[1:]
+
+
+class Keeper:
+    def __init__(self, table: dict[str, Any]) -> None:
+        self.table = table
+        self.keys, self.values, self.items = table.keys(), table.values(), table.items()
+
+
+def kept_views(x: torch.Tensor, keeper: Keeper) -> Any:
+    before = len(keeper.keys), "c" in keeper.keys, sum(keeper.values)
+    keeper.table["c"] = 5
+    again = keeper.keys
+    return x * len(keeper.keys), before, list(keeper.items), sorted(keeper.keys & {"a", "c"}), again is keeper.keys
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+def test_views_that_somebody_keeps(kind: Any) -> None:
+    compiled = capture.compile(kept_views, fullgraph=True)
+    for start in ({"a": 1, "b": 2}, {"b": 3}):
+        plain, made = Keeper(kind(start)), Keeper(kind(start))
+        for _ in range(2):
+            (x, *rest), (y, *others) = compiled(torch.ones(2), made), kept_views(torch.ones(2), plain)
+            assert torch.equal(x, y) and rest == others
+        assert made.table == plain.table
+    # Another dictionary than the one beside it.
+    apart = Keeper(kind({"a": 1, "b": 2}))
+    apart.table = kind({"z": 1})
+    x, before, items, *_ = compiled(torch.ones(2), apart)
+    assert x.tolist() == [2, 2] and before == (2, False, 3) and items == [("a", 1), ("b", 2)]
+
+
+def test_a_kept_view_of_a_dictionary_with_its_own_ways() -> None:
+    class Odd(dict):
+        def __len__(self) -> int:
+            return 77
+
+    def fn(x: torch.Tensor, keys: Any) -> Any:
+        return x * len(keys), list(keys)
+
+    given = torch.ones(2), Odd(a=1).keys()
+    (x, keys), (y, others) = capture.compile(fn)(*given), fn(*given)
+    assert torch.equal(x, y) and keys == others

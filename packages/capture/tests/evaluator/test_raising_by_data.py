@@ -111,3 +111,82 @@ def test_a_way_that_returns_is_a_break() -> None:
         wanted, found = outcome(choosing, x), outcome(compiled, x)
         assert torch.equal(wanted, found) if isinstance(wanted, torch.Tensor) else wanted == found
     assert capture.report(compiled).break_count == 1
+
+
+LOG: list[str] = []
+
+
+class Passing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        LOG.append(f"left by {kind}")
+
+
+def counted(x: torch.Tensor, most: int) -> torch.Tensor:
+    if len(torch.unique(x)) > most:
+        raise Refused(f"{len(torch.unique(x))} of {most}")
+    return torch.bincount(x, minlength=4).reshape(2, 2) + x.sum()
+
+
+def told_again(x: torch.Tensor, most: int, state: dict[str, Any]) -> torch.Tensor:
+    state["calls"] += 1
+    with torch.no_grad():
+        try:
+            found = counted(x, most)
+        except (Refused, RuntimeError) as error:
+            LOG.append(str(error))
+            if "shape" in str(error):
+                raise Refused("no square") from error
+            raise error
+    state["total"] = found
+    return found
+
+
+COUNTED = (([0, 1, 2, 3], 5), ([0, 1, 1, 3], 5), ([0, 1, 2, 3, 3, 1], 3), ([0, 1, 7], 5), ([3, 1, 2], 5))
+
+
+def test_a_handler_that_only_raises_ends_no_graph() -> None:
+    compiled = capture.compile(told_again)
+    for values, most in COUNTED:
+        results = []
+        for fn in (compiled, told_again):
+            LOG.clear()
+            state = {"calls": 0}
+            found = outcome(fn, torch.tensor(values), most, state)
+            results.append((str(found), list(LOG), str(state)))
+        assert results[0] == results[1]
+    assert not compiled.session.report.breaks
+
+
+def test_a_handler_that_goes_on_does() -> None:
+    def told(x: torch.Tensor, most: int) -> Any:
+        with Passing():
+            try:
+                return counted(x, most)
+            except RuntimeError:
+                return None
+
+    compiled = capture.compile(told)
+    for values, most in COUNTED:
+        wanted, found = (outcome(fn, torch.tensor(values), most) for fn in (told, compiled))
+        assert str(wanted) == str(found)
+    assert compiled.session.report.breaks
+
+
+def test_a_block_of_the_programs_around_it_may_go_on() -> None:
+    def told(x: torch.Tensor, most: int) -> Any:
+        with Passing():
+            try:
+                return counted(x, most)
+            except RuntimeError as error:
+                raise Refused from error
+
+    compiled = capture.compile(told)
+    for values, most in COUNTED:
+        results = []
+        for fn in (told, compiled):
+            LOG.clear()
+            results.append((str(outcome(fn, torch.tensor(values), most)), list(LOG)))
+        assert results[0] == results[1]

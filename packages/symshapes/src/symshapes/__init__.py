@@ -14,7 +14,7 @@ with imported_to_stay():
     from symshapes.checkpoint import Checkpoint
     from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
     from symshapes.counted import counted_factories
-    from symshapes.env import ShapeEnv, UnbackedError
+    from symshapes.env import ShapeEnv
     from symshapes.expr import (
         SYMBOLIC,
         ExprWriter,
@@ -109,6 +109,7 @@ with imported_to_stay():
     from symshapes.runtime_checks import OtherWay, refused, require
     from symshapes.straight_line import StraightLine, names_in
     from symshapes.turns import in_turn
+    from symshapes.unbacked import UnbackedError
     from symshapes.undisturbed import levels_kept, undisturbed_autograd
 
 __all__ = [

@@ -13,12 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from symshapes.constraints import negation
-from symshapes.env import ShapeEnv, UnbackedError
+from symshapes.env import ShapeEnv
 from symshapes.facts import facts_of
 from symshapes.fake.mode import FakeMode
 from symshapes.fake.tensor import FakeTensor
 from symshapes.records import dataclass
 from symshapes.runtime_checks import is_checked
+from symshapes.unbacked import UnbackedError
 
 #: A call that asks more than so often is not tried further.
 _MOST = 8

@@ -34,18 +34,11 @@ from symshapes.node import SymNode
 from symshapes.open_sizes import other_than_one
 from symshapes.policy import DimMark, DimPolicy, MarkError
 from symshapes.promises import Promises
+from symshapes.unbacked import UnbackedError
 
 #: Conditions on ints are checked in 64-bit arithmetic, in which sums and small multiples of these are exact.
 _WORD = ValueRange(-(2**62) + 1, 2**62 - 1)
 _KINDS = {"ge": sympy.Ge, "eq": sympy.Eq, "ne": sympy.Ne}
-
-
-class UnbackedError(RuntimeError):
-    """The program decides by a value that is known only when it runs; `.expr` is the condition or the value."""
-
-    def __init__(self, expr: Any) -> None:
-        super().__init__(f"the value of {expr} is known only when the program runs")
-        self.expr = expr
 
 
 _GUESS = 64

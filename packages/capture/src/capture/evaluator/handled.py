@@ -30,6 +30,16 @@ def may_be_handled(frames: Iterable[Frame], *, anything: bool) -> bool:
     return any(_handles(frame, at, anything) for frame in frames for at in _handlers(frame))
 
 
+def blocks_that_pass_on(frame: Frame) -> frozenset[int]:
+    """Where the handlers begin of the blocks around the current operation whose ``__exit__`` ends no exception."""
+    ops = frame.program.ops
+    return frozenset(
+        at
+        for at in _handlers(frame)
+        if ops[at + 1].name == "WITH_EXCEPT_START" and not _handles(frame, at, anything=True)
+    )
+
+
 def _handlers(frame: Frame) -> Iterator[int]:
     """The first operations of the handlers around the current one, the innermost first."""
     ops = frame.program.ops

@@ -164,7 +164,7 @@ class ObjectIdentity:
         first: dict[int, Store] = {}
         for store in stores:
             other = first.setdefault(address(store.real), store)
-            if other is store:
+            if other.owner is store.owner:  # which stands for what wraps it, too
                 continue
             if self._is_changed(store) or self._is_changed(other):
                 raise Unsupported(f"{store.source.name} and {other.source.name} are one object, which changes")

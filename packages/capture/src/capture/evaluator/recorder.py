@@ -15,7 +15,7 @@ from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
-from capture.settings import in_force
+from capture.settings import SETTERS, SETTINGS, in_force
 from capture.sources import Const, Source
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
@@ -40,6 +40,7 @@ from symshapes import (
     taking_symbols,
 )
 
+from .alike_lengths import held_alike, starts_again
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
@@ -250,6 +251,8 @@ class GraphRecorder:
         try:
             result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
         except Unsupported as problem:
+            if held_alike(self._m, problem.__cause__, args):
+                return self.record(op, target, args, kwargs)
             if not (isinstance(problem.__cause__, TypeError) and any(map(_is_condition, (*args, *kwargs.values())))):
                 raise
             # It takes a bool, and no condition: which one it is, is asked.
@@ -285,11 +288,13 @@ class GraphRecorder:
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
+        caught = False
         if refused is None and (self._errors.handled is not None or self._state.may_catch()):
-            if promises:
+            if promises and not self._raises_anyway():
                 raise Unsupported(
                     f"{_name(target)} may raise, which only the run can tell, where the program handles it"
                 )
+            caught = promises
             if self._m.levels.inside:
                 raise Unsupported(
                     "an operation within a function transform, where the program handles what it may raise"
@@ -305,7 +310,9 @@ class GraphRecorder:
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
             node.meta.update(lasts=self.fake_mode.lasting != lasting, draws=self.fake_mode.draws != draws)
-        if self.fake_mode.risks != risks:
+        if caught:
+            node.meta["caught"] = node.meta["risk"] = True
+        elif self.fake_mode.risks != risks:
             node.meta["risk"] = (
                 self._errors.handled is not None
                 or takes_other_way(node)
@@ -316,6 +323,10 @@ class GraphRecorder:
         effect = "" if not acts else "write" if wrote else "other"
         self._scalars.recorded(target, fake_args, fake_kwargs, result, effect, self.fakes)
         return self._builder.from_python(result) if plain else self._wrap_result(node, result)
+
+    def _raises_anyway(self) -> bool:
+        """Whether the program's handlers only raise something else: then the frame may start again where the graph raises."""
+        return self._errors.handled is None and not self.elsewhere and starts_again(self._m)
 
     def check_views(self) -> None:
         """Evaluate again where a write to a view is to count as one to what it is a view of, or the other way round, and was not."""
@@ -368,7 +379,7 @@ class GraphRecorder:
             if self.doubtful and self.fake_mode.writes != writes:
                 words = f"{_name(target)} writes to what may be a copy or not, which only the run can tell"
                 raise Unsupported(words, self.doubtful) from None
-            raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from None
+            raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from error
         except RecursionError:
             raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
@@ -527,6 +538,9 @@ class GraphRecorder:
         real = [self._builder.to_python(a) for a in args]
         node = self.graph.call("call_function", target, tuple(real), {}, self._state.where())
         node.meta["val"] = None
+        name = SETTERS.get((target, tuple(real[:-1])))
+        if name is not None:
+            node.meta["was"] = SETTINGS[name].read()
         self._known_results.clear()
         result = target(*real)
         self.sets_state = True

@@ -132,16 +132,27 @@ def _constrain_range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
 
+_NAN = torch.full((), float("nan"), device="cpu")
+#: Whether a tensor of NaN equals itself, as it does without a look at it.
+_ONE_EQUALS_ITSELF = torch.equal(_NAN, _NAN)
+
+
 @handles(torch.equal)
 def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """Of two tensors that share no memory (where that is one, nobody looks at the elements): whether all elements are."""
+    """Whether all elements are, where they are looked at: not of two of other sizes, and by some kernels not of two that are one."""
     tensors = [one for a in [*args, *kwargs.values()] if isinstance(one := a.realize(m), Tensor)]
     if len(tensors) != 2 or not config.capture_data_dependent:
         raise Unsupported("torch.equal, whose answer is in the tensors' data")
     first, second = (tensor.fake for tensor in tensors)
-    if first.dtype is not second.dtype or first.device != second.device or not same_sizes(first, second):
+    if first.dtype is not second.dtype or first.device != second.device:
         raise Unsupported("torch.equal of tensors that may be unlike")
-    if inside(first).storage_key is inside(second).storage_key:
+    if not same_sizes(first, second):
+        if any(map(is_unbacked, (*first.shape, *second.shape))):
+            raise Unsupported("torch.equal of tensors that may be unlike")
+        if tuple(first.shape) != tuple(second.shape):  # which is guarded
+            return Constant(False)
+    looks = first.device.type == "cpu" and not _ONE_EQUALS_ITSELF
+    if not looks and inside(first).storage_key is inside(second).storage_key:
         raise Unsupported("torch.equal of one tensor with itself")
     same = m.recorder.record("call_function", torch.eq, [*tensors], {})
     every = m.recorder.record("call_method", "all", [same], {})

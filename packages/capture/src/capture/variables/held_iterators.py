@@ -46,7 +46,7 @@ def _kind(iterable: Any) -> type:
 
 _REVERSED = _kind(reversed([]))
 _POSITIONED = tuple(map(_kind, ([], (), "", "\u0100", range(0), b"")))
-_LISTED = tuple(map(_kind, ({}, {}.values(), {}.items(), set())))
+_LISTED = tuple(map(_kind, ({}, {}.values(), {}.items(), set(), collections.OrderedDict())))
 _LIST = _kind([])
 
 
@@ -147,7 +147,8 @@ class Held(_Moved, Iterator):
         return super().method(m, name, args, kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        return BoundBuiltin(self, name) if name == "__length_hint__" else super().attribute(m, name)
+        hint = name == "__length_hint__" and has_entry(self.cls, name)
+        return BoundBuiltin(self, name) if hint else super().attribute(m, name)
 
     def length_hint(self, m: Interpreter) -> Variable:
         """What ``operator.length_hint`` says, which then is guarded."""
@@ -160,7 +161,12 @@ class Held(_Moved, Iterator):
 
 
 def _has_left(left: int, iterator: Any) -> bool:
-    return operator.length_hint(iterator) == left
+    if has_entry(type(iterator), "__length_hint__"):
+        return operator.length_hint(iterator) == left
+    try:  # that of an ordered dictionary does not say
+        return len(iterator.__reduce__()[1][0]) == left
+    except RuntimeError:  # which was changed meanwhile
+        return False
 
 
 class HeldEnumerate(_Moved, Enumerate):

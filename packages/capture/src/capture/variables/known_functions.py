@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import inspect
 import logging
+import pickle
 import posixpath
 import re
 import sys
@@ -24,6 +25,7 @@ from .caches import Cached
 from .constants import Constant, Known
 from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
+from .instances import Instance
 from .lookups import MISSING, check_as_found, class_lookup, has_entry, shown_type
 from .mappings import Dict
 from .objects import Object
@@ -46,6 +48,35 @@ folds(
     "torch.cuda.get_device_capability", "torch.mps.is_available", "torch.xpu.is_available", "torch.distributed.is_available",
     "torch.accelerator.current_accelerator", "torch.accelerator.is_available",
 )  # fmt: skip
+
+_PICKLED = Fold(pickle.dumps)
+
+
+@handles(pickle.dumps)
+def _pickle(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """The bytes of plain values, with which memories tell calls apart.
+
+    What is there twice is written once where it is one object, which is not known: such a call is made for real.
+    """
+    named = dict(zip(("obj", "protocol"), args, strict=False)) | kwargs
+    given = named.pop("obj", Constant(None)).realize(m)
+    given.settle(m, set())
+    try:
+        value: Any = (
+            {m.builder.to_python(k): m.builder.to_python(v) for k, v in given.whole(m).values()}
+            if isinstance(given, Dict) and given.cls is dict
+            else m.builder.to_python(given)
+        )
+    except NotConstant:
+        raise Unsupported("pickle.dumps of what is not known") from None
+    parts = [*value, *value.values()] if type(value) is dict else value if type(value) in (list, tuple) else [value]
+    texts = [part for part in parts if type(part) in (str, bytes)]
+    if any(type(part) not in _PLAIN for part in parts) or len(set(texts)) < len(texts):
+        raise Unsupported("pickle.dumps of more than a few plain values")
+    return _PICKLED(m, [Known(value)], named)
+
+
+_PLAIN = (str, bytes, bool, int, float, type(None))
 
 _SUBSTITUTED = Fold(re.sub)
 
@@ -286,6 +317,8 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation, annotations, and what is in the dictionary."""
     wrapper = (args[0] if args else kwargs["wrapper"]).realize(m)
     wrapped = (args[1] if len(args) > 1 else kwargs["wrapped"]).realize(m)
+    if isinstance(wrapper, Instance):  # whose attributes are what it says
+        return m.calls.inline(m.builder.known(functools.update_wrapper), args, kwargs)
     if len(args) > 2 or kwargs.keys() - {"wrapper", "wrapped"}:
         raise Unsupported("functools.update_wrapper with a choice of what it copies")
     if isinstance(wrapper, Cached):

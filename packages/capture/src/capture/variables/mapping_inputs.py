@@ -19,7 +19,7 @@ from .base import Interpreter, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, Constant
 from .lookups import refusal_of_deletion
-from .mappings import Dict
+from .mappings import Dict, DictView
 from .own_keys import has_own
 from .placeholders import Lazy, real_of, resolved
 from .unseen import Unseen, hashes_plainly
@@ -187,6 +187,25 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
         _see_all(m, value, source, view)
         return view
     return InputDict(m, value, lambda made: _see_all(m, value, source, made))
+
+
+#: The types of views of keys, values and items, by the method that gives one.
+_VIEWS = {
+    type(getattr(cls(), kind)()): kind
+    for cls in (dict, collections.OrderedDict)
+    for kind in ("keys", "values", "items")
+}
+
+
+@builds(*_VIEWS)
+def _build_view(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    """A view that somebody keeps: of a dictionary that it alone may reach."""
+    m.guards.of_type(source, type(value))
+    assert source is not None
+    owner = m.builder.wrap(shown_by(value), Applied(source, shown_by, 0)).realize(m)
+    if not isinstance(owner, Dict) or isinstance(owner, InputView):
+        raise Unsupported(f"a view of a {owner.python_type().__name__}, which may answer in its own way")
+    return DictView(owner, _VIEWS[type(value)])
 
 
 def items_of(value: Any) -> list[tuple[Any, Any]]:

@@ -35,6 +35,9 @@ class Identity(Protocol[V_contra]):
     def hangs_from_bound(self, source: Source) -> bool:
         """Whether a source is read from a module that may be any one of its equals."""
 
+    def lives_on(self, source: Source) -> bool:
+        """Whether a source hangs from an object of fixed identity, or from a bound module."""
+
 
 class Effects(Protocol[V_contra]):
     """What the program makes and changes, and what the generated code must do again."""

@@ -36,13 +36,11 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         real = [_real(m, a) for a in args]
         named = {k: _real(m, v) for k, v in kwargs.items()}
     except NotConstant:
-        raise Unsupported(f"call of {function.__qualname__}, which remembers, with a value not known") from None
+        raise Unsupported(f"call of {_name(function)}, which remembers, with a value not known") from None
     if any(m.classes.is_made(type(each)) for each in (*real, *named.values())):
-        raise Unsupported(
-            f"call of {function.__qualname__}, which remembers, with an object of a class that the frame made"
-        )
+        raise Unsupported(f"call of {_name(function)}, which remembers, with an object of a class that the frame made")
     key = _key(function, mark, real, named)
-    memory = Const(cache, f"{function.__qualname__}.cache")
+    memory = Const(cache, f"{_name(function)}.cache")
     call = functools.partial(function, *real, **named)
     if not m.builder.fold(lambda: key in cache, []):
         if m.state.probing:
@@ -57,17 +55,23 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         ):
             # It is made before the frame's changes are, of which it reads some.
             raise Unsupported(
-                f"first call of {function.__qualname__}, which remembers, after something was changed", while_so=(so,)
+                f"first call of {_name(function)}, which remembers, after something was changed", while_so=(so,)
             )
         m.builder.fold(call, [])
         m.effects.ran_ahead.add((function, key))
         if key not in cache:
-            raise Unsupported(f"call of {function.__qualname__}, whose keys are not understood")
+            raise Unsupported(f"call of {_name(function)}, whose keys are not understood")
     found = _read(m, function, memory, key)
     if not m.state.probing:
         m.effects.activity += 1
         m.effects.remembered.append(_counted_once(m, function, key, call))
     return found
+
+
+def _name(function: Any) -> str:
+    """How it is called in messages: as what it remembers for, which may be an object without a name."""
+    named = vars(function)
+    return str(named.get("__qualname__") or f"a cached {type(named.get('__wrapped__')).__qualname__}")
 
 
 def _may_reach(starts: list[Any], changed: list[Any]) -> bool:
@@ -115,14 +119,14 @@ def _parts(function: Any) -> tuple[dict[Any, Any], Any, Any]:
     for at in reversed(range(len(found) - 2)):
         if type(found[at]) is dict and found[at] is not own and type(found[at + 2]) is object:
             return found[at], found[at + 1], found[at + 2]
-    raise Unsupported(f"call of {function.__qualname__}, whose memory is not found")
+    raise Unsupported(f"call of {_name(function)}, whose memory is not found")
 
 
 def _key(function: Any, mark: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The key as ``_functools`` makes it."""
     parameters = vars(function).get("cache_parameters")
     if parameters is None:
-        raise Unsupported(f"call of {function.__qualname__}, whose keys are not understood")
+        raise Unsupported(f"call of {_name(function)}, whose keys are not understood")
     typed = parameters()["typed"]
     if len(args) == 1 and not kwargs and not typed and type(args[0]) in (int, str):
         return args[0]
@@ -132,7 +136,7 @@ def _key(function: Any, mark: Any, args: list[Any], kwargs: dict[str, Any]) -> A
 
 def _evaluated(m: Interpreter, function: Any, body: Any) -> Variable:
     if not isinstance(body, types.FunctionType):
-        raise Unsupported(f"first call of {function.__qualname__}, which remembers")
+        raise Unsupported(f"first call of {_name(function)}, which remembers")
     return m.builder.wrap(body, None)
 
 
@@ -145,11 +149,11 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
         with effects.apart() as changed:
             m.calls.call(_evaluated(m, function, body), args, kwargs)
     except SymbolicRaise:
-        raise Unsupported(f"first call of {function.__qualname__}, which raises") from None
+        raise Unsupported(f"first call of {_name(function)}, which raises") from None
     finally:
         m.state.probing = False
     if changed() or effects.changes - effects.mutations != before:
-        raise Unsupported(f"first call of {function.__qualname__}, which remembers and has effects", while_so=(so,))
+        raise Unsupported(f"first call of {_name(function)}, which remembers and has effects", while_so=(so,))
 
 
 def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
@@ -180,7 +184,7 @@ def _check_room(function: Any, size: int) -> Any:
     """Its limit. A full memory uses its links again, for other keys: they do not tell what it remembers."""
     limit = type(function).cache_info(function).maxsize
     if limit is not None and size >= limit:
-        raise Unsupported(f"call of {function.__qualname__}, whose memory is full")
+        raise Unsupported(f"call of {_name(function)}, whose memory is full")
     return limit
 
 
@@ -192,4 +196,4 @@ def _result(function: Any, cache: dict[Any, Any], key: Any) -> Any:
     for at in range(1, end - 2, 3):
         if found[at] is stored and getattr(found[at + 2], "__name__", "") == _LINK:
             return found[at + 1]
-    raise Unsupported(f"call of {function.__qualname__}, whose memory is not understood")
+    raise Unsupported(f"call of {_name(function)}, whose memory is not understood")

@@ -65,6 +65,9 @@ class Calls(Protocol[V]):
     def call_function(self, function: Any, args: list[V], kwargs: dict[str, V]) -> V:
         """A Python function: known as a whole, a torch operation, or inlined."""
 
+    def inline(self, function: Any, args: list[V], kwargs: dict[str, V]) -> V:
+        """Evaluate the body of a Python function, whatever is known of calls of it."""
+
     def resume_generator(self, frame: Any, sent: V | None, error: Any) -> tuple[bool, V]:
         """Continue a generator's frame, maybe with an exception; (whether it yielded, the value)."""
 

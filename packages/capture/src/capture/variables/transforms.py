@@ -234,9 +234,13 @@ def _exit_dual(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 def _dual(function: object) -> Handler:
     def call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        if not m.levels.inside:
+        if m.levels.inside:
+            return m.recorder.record("call_function", function, args, kwargs)
+        level = m.globals.read(vars(forward_ad), "_current_level")
+        if m.operators.index(level) >= 0:
             raise Unsupported("forward-mode differentiation outside of a function transform")
-        return m.recorder.record("call_function", function, args, kwargs)
+        # No tangents are had: what torch's own Python says then is that there is none, or that there must be a level.
+        return m.calls.inline(m.builder.known(function), args, kwargs)
 
     return call
 

@@ -13,6 +13,7 @@ from symshapes.expr.symbols import expr_of, is_unbacked
 from symshapes.expr.terms import exact_quotient
 from symshapes.facts import errors
 from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested, lies_in_order, same_size
+from symshapes.unbacked import UnbackedError
 
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
 Size = Any
@@ -281,7 +282,7 @@ def broadcast(*sizes: Sequence[Size]) -> Sizes:
                 out[lead + dim] = length
             elif (type(length) is int and length == 1) or _is_same(have, length):
                 continue
-            elif have != length:
+            elif _are_unlike(have, length):
                 if length == 1:
                     continue
                 if have == 1:
@@ -289,6 +290,15 @@ def broadcast(*sizes: Sequence[Size]) -> Sizes:
                     continue
                 raise errors.unlike_sizes(have, length, lead + dim)
     return tuple(out)
+
+
+def _are_unlike(one: Size, two: Size) -> bool:
+    """Whether two sizes that are broadcast together differ. Raises `UnbackedError`, which says which they are."""
+    try:
+        return bool(one != two)
+    except UnbackedError as error:
+        error.lengths = one, two
+        raise
 
 
 def _is_same(one: Size, two: Size) -> bool:
