@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from capture._torch import default_devices
-from capture._torch import infer_size
+from capture._torch import default_devices, infer_size
 from capture.errors import Unsupported
 from symshapes import counted_factories
 
