@@ -148,5 +148,5 @@ def test_other_sizes_are_refused_on_a_gpu(sizes: Any) -> None:
     weights = [weight.shape for each in nn.LSTM(4, 5).all_weights for weight in each]
     with FakeMode(), torch.no_grad():
         x, hidden, cell, *weights = [torch.empty(size, device="cuda") for size in (*sizes, *weights)]
-        with pytest.raises(RuntimeError, match="Expected (hidden size|input of width)"):
+        with pytest.raises(RuntimeError, match=r"Expected (hidden size|input of width)"):
             taking_symbols(torch.lstm, ())(x, (hidden, cell), weights, True, 1, 0.0, False, False, False)
