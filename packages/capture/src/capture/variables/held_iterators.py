@@ -233,7 +233,7 @@ class Taking(Moved, Iterator):
         order it would come to others."""
         moved = [each for part in self.parts if type(part) not in _FRESH for each in moved_by(part)]
         if any(each.taken != self.steps[id(each)] for each in moved):
-            raise Unsupported(f"{self.python_type().__name__} from outside, over what the frame moved, too")
+            raise Unsupported(f"itertools.{self.python_type().__name__} from outside, over what the frame moved, too")
 
 
 class HeldChain(Taking):

@@ -25,7 +25,7 @@ from .placeholders import Lazy
 def _state(iterator: Any) -> tuple[Any, ...]:
     found = iterator_state(iterator)
     if found is None:
-        raise Unsupported(f"{type(iterator).__name__} from outside, of which nothing tells where it is")
+        raise Unsupported(f"itertools.{type(iterator).__name__} from outside, of which nothing tells where it is")
     return found
 
 
@@ -57,7 +57,7 @@ def _build_count(m: Interpreter, value: Any, source: Source | None) -> Variable:
     at = held_source(m, value, source)
     parts = [m.builder.wrap(part, Applied(at, part_of_state, i)) for i, part in enumerate(_state(value))]
     if any(part.realize(m).python_type() not in (int, float) for part in parts):
-        raise Unsupported("count from outside, by other than numbers")
+        raise Unsupported("itertools.count from outside, by other than numbers")
     return HeldCount(*parts)
 
 
@@ -140,7 +140,7 @@ def _inner_of(m: Interpreter, value: Any, at: Source) -> Variable | None:
     under_way = note_count(m, at, value, _is_under_way, "how far {} is")
     inner = m.builder.wrap(_state(value)[0], Applied(at, part_of_state, 0)).realize(m) if under_way else None
     if inner is not None and not isinstance(inner, Moved):
-        raise Unsupported(f"{type(value).__name__} from outside, over {inner!r}")
+        raise Unsupported(f"itertools.{type(value).__name__} from outside, over {inner!r}")
     return inner
 
 
@@ -150,7 +150,7 @@ def _build_cycle(m: Interpreter, value: Any, source: Source | None) -> Variable:
     _, saved, _, is_saved = _state(value)
     inner = _inner_of(m, value, at)
     if inner is None and not saved:
-        raise Unsupported("cycle from outside, over nothing")
+        raise Unsupported("itertools.cycle from outside, over nothing")
     return HeldCycle(value, inner, not is_saved)
 
 
