@@ -55,6 +55,13 @@ _ANSWERED = frozenset({"equal", "allclose"})
 _AS_FUNCTION = {"gradient": "grad_tensors"}
 
 
+def _hangs_alone(m: Interpreter, value: Variable) -> bool:
+    """Whether nothing hangs from a value that the frame could have put there."""
+    if isinstance(value, Tensor):
+        return value.source is not None or not value.given
+    return m.builder.is_constant(value)
+
+
 class Tensor(Variable):
     """``fake`` is the ``FakeTensor``; ``value`` the real tensor if it is an input of the frame."""
 
@@ -152,9 +159,7 @@ class Tensor(Variable):
         if self.cls not in (torch.Tensor, torch.nn.Parameter) or class_lookup(m, self.cls, name)[0] is not MISSING:
             raise Unsupported(f"setting attribute {name!r} of a tensor")
         value = value.realize(m)
-        if self.source is None and not (
-            m.builder.is_constant(value) or (isinstance(value, Tensor) and not value.given)
-        ):
+        if self.source is None and not _hangs_alone(m, value):  # it would be given to what it hangs from
             raise Unsupported(f"setting attribute {name!r} of a tensor of the frame's to {value!r}")
         autograd_state.give(m, self, name, value)
 
