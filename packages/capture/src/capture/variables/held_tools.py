@@ -266,7 +266,7 @@ class HeldProduct(Held):
     count_left = staticmethod(_rows_left)
 
     def entry(self, m: Interpreter, value: Any, source: Source) -> Variable:
-        parts = [Lazy(part, Item(source, i)) for i, part in enumerate(value)]
+        parts: list[Variable] = [Lazy(part, Item(source, i)) for i, part in enumerate(value)]
         for part in parts:
             m.guards.reach_content(part)
         if not parts:  # of no pools: nothing else would tell that there is one
@@ -290,7 +290,7 @@ def repeated(iterator: Any, index: int) -> Any:
 
 def _times(iterator: Any) -> float:
     try:
-        return iterator.__length_hint__()  # type: ignore[no-any-return]
+        return int(iterator.__length_hint__())
     except TypeError:
         return math.inf
 
