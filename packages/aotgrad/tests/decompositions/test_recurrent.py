@@ -130,3 +130,23 @@ def test_states_of_another_kind_are_refused_on_a_gpu() -> None:
                 taking_symbols(torch.lstm, ())(x, states, weights[4], False, 1, 0.0, False, False, False)
         with pytest.raises(TypeError):
             taking_symbols(torch.gru, ())(x, [state], weights[3], False, 1, 0.0, False, False, False)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        ((6, 3, 4), (1, 2, 5), (1, 2, 5)),
+        ((6, 3, 4), (2, 3, 5), (2, 3, 5)),
+        ((6, 3, 4), (1, 3, 6), (1, 3, 6)),
+        ((6, 3, 4), (1, 3, 5), (1, 3, 6)),
+        ((6, 3, 3), (1, 3, 5), (1, 3, 5)),
+    ],
+)
+def test_other_sizes_are_refused_on_a_gpu(sizes: Any) -> None:
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+    weights = [weight.shape for each in nn.LSTM(4, 5).all_weights for weight in each]
+    with FakeMode(), torch.no_grad():
+        x, hidden, cell, *weights = [torch.empty(size, device="cuda") for size in (*sizes, *weights)]
+        with pytest.raises(RuntimeError, match=r"Expected (hidden size|input of width)"):
+            taking_symbols(torch.lstm, ())(x, (hidden, cell), weights, True, 1, 0.0, False, False, False)

@@ -314,6 +314,12 @@ def lay_out(cls: type[Record], fields: tuple[tuple[str, int, tuple[Any, ...]], .
 def address(value: object) -> int:
     """What ``id`` gives, without the audit event, which is a call of Python wherever a program has hooks for those."""
 
+def iterator_state(value: object) -> tuple[Any, ...] | None:
+    """Where an iterator of itertools is: of a count what comes and the step; of a cycle what it goes over, what it gave, where it is in
+    that and whether that is all; of an islice what it goes over, the next place, the last (-1 for none), the step and how many it took; of a
+    product the pools, the places in them of what was given last, whether anything was and whether it is over. None of all others.
+    """
+
 def function_code(function: FunctionType) -> CodeType:
     """``function.__code__`` without the audit event; raises ``TypeError`` for what is no function written in Python."""
 

@@ -555,3 +555,6 @@ CHECKS: dict[Any, type[Exception]] = {
 }
 check_is_size = torch._check_is_size
 check_with = torch._check_with
+
+#: What two `torch.Size` are broadcast to, as losses and distributions ask for it.
+infer_size: Callable[[torch.Size, torch.Size], torch.Size] = torch._C._infer_size

@@ -490,3 +490,24 @@ def test_a_function_made_anew_within_what_is_given() -> None:
         table = [lambda x, at=at: x + at] if at > 2 else [lambda x: x * 2]
         assert torch.equal(compiled(torch.ones(2), given, table), fn(torch.ones(2), given, table))
         assert compiled.session.report.graph_count == (1 if at < 3 else 2)
+
+
+def test_attributes_of_tensors() -> None:
+    module = torch.nn.Linear(2, 2)
+
+    def program(x: Any) -> Any:
+        x.calls = getattr(x, "calls", 0) + 1
+        for place, parameter in enumerate(module.parameters()):
+            parameter.place = place
+        made = x * x.calls
+        made.calls, made.origin = x.calls, x
+        return made, hasattr(made.detach(), "calls")
+
+    compiled = capture.compile(program, fullgraph=True)
+    x, y = torch.ones(2), torch.ones(2)
+    for calls in (1, 2, 3):
+        made, others = compiled(x)
+        assert (x.calls, made.calls, made.origin is x, others) == (calls, calls, True, False)  # type: ignore[attr-defined]
+        assert torch.equal(made, y * calls)
+    assert [parameter.place for parameter in module.parameters()] == [0, 1]  # type: ignore[attr-defined]
+    assert compiled(y)[0].calls == 1

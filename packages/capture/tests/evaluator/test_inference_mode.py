@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import capture
@@ -48,3 +49,20 @@ def test_a_block_that_stays_open_is_entered_for_real() -> None:
     finally:
         mode.__exit__(None, None, None)
     assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+
+
+def viewed_outside(x: torch.Tensor) -> Any:
+    with torch.inference_mode():
+        y = x * 2
+    turned = y.t()
+    return turned, y.view(-1)[2:], turned + 1
+
+
+def test_a_view_taken_outside_was_made_within_too() -> None:
+    compiled = capture.compile(viewed_outside, lambda module, _: module.forward, fullgraph=True)
+    for x in (torch.ones(2, 3), torch.ones(2, 3, requires_grad=True)):
+        for given, expected in zip(compiled(x), viewed_outside(x), strict=True):
+            assert given.is_inference() is expected.is_inference()
+            assert torch.equal(given, expected) and given.stride() == expected.stride()
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            compiled(x)[0].add_(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 
 import capture
@@ -30,3 +33,18 @@ def test_a_name_taken_in_an_earlier_table() -> None:
     assert torch.equal(compiled(x), 2 * x)
     del model._parameters["scale"]
     assert torch.equal(compiled(x), x)
+
+
+@pytest.mark.parametrize("name", ["__call__", "_call_impl"])
+def test_another_code_in_torchs_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.ones(2)
+    compiled = capture.compile(lambda x: module(x), fullgraph=True)
+
+    def tenfold(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs) * 10
+
+    plain, expected = compiled(x), module(x) * 100  # both modules' calls
+    with monkeypatch.context() as replaced:
+        replaced.setattr(getattr(torch.nn.Module, name), "__code__", tenfold.__code__)
+        torch.testing.assert_close(compiled(x), expected)
+    assert torch.equal(compiled(x), plain)

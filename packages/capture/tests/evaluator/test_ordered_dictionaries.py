@@ -88,3 +88,27 @@ def test_as_plain(fn: Callable[..., Any]) -> None:
 def test_the_state_of_a_module_breaks_no_graph() -> None:
     x = torch.ones(3)
     assert told(capture.compile(of_a_module, fullgraph=True)(x)) == told(of_a_module(x))
+
+
+def test_attributes_of_one_from_outside() -> None:
+    def program(made: Any, x: torch.Tensor) -> Any:
+        made.count = made.count + 1
+        made.seen = x * made.scale
+        made["b"] = made.seen + made.count
+        return x + made.count, getattr(made, "absent", None), copy.copy({"made": made})["made"] is made
+
+    def called(fn: Any) -> Any:
+        made: Any = collections.OrderedDict(a=1)
+        made.count, made.scale = 0, 2
+        results = [fn(made, X) for _ in range(3)]
+        made.scale, made.absent = 2.5, "there"
+        results += [fn(made, X), told(made)]
+        del made.scale
+        with pytest.raises(AttributeError, match="no attribute 'scale'"):
+            fn(made, X)
+        return [told(each) for each in results], told(made)
+
+    X = torch.ones(3)
+    compiled = capture.compile(program)
+    assert called(compiled) == called(program)
+    assert not [each.reason for each in capture.report(compiled).breaks if "raises" not in each.reason]

@@ -7,6 +7,7 @@
 #include "equal.h"
 #include "handover.h"
 #include "hook.h"
+#include "iterators.h"
 #include "lookups.h"
 #include "place.h"
 #include "program.h"
@@ -358,6 +359,7 @@ static PyMethodDef methods[] = {
      "Whether a class written in C reads, and sets, attributes as object does."},
     {"dissolve", dissolve, METH_O, "Take a class apart that nothing else refers to; whether it was that."},
     {"address", address, METH_O, "What id() gives, and no audit event."},
+    {"iterator_state", iterator_state, METH_O, "Where an iterator of itertools is, or None."},
     {"function_code", function_code, METH_O, "The code of a function written in Python, and no audit event."},
     {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Record has its fields."},
     {"class_entry", class_entry, METH_VARARGS, "What a class, or the first along its MRO that has it, holds under a name."},

@@ -281,6 +281,8 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
             return Constant(symbol == "!=")
         _check_operator(m, name, left)
         _check_operator(m, reflected, right)
+        if symbol in ("==", "!=") and not m.modes.count and (_is_no_operand(m, left) or _is_no_operand(m, right)):
+            return Constant(symbol == "!=")
         return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         return _compare_numbers(m, symbol, left, right)
@@ -299,6 +301,15 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
             return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
         raise Unsupported(f"{left!r} {symbol} {right!r}") from None
     return m.builder.from_python(m.builder.fold(function, [a, b]))
+
+
+def _is_no_operand(m: Interpreter, value: Variable) -> bool:
+    """Whether torch does not compute with it, and its class asks nobody either what it equals: a tensor is something else."""
+    if isinstance(value, Constant):
+        return isinstance(value.value, str | bytes)
+    if isinstance(value, EnumMember):
+        return class_lookup(m, type(value.value), "__eq__")[0] is object.__eq__
+    return isinstance(value, Sequence | Dict | Set) and value.holder is None
 
 
 def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:

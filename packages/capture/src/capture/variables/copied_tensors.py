@@ -37,6 +37,8 @@ def deep_copy_of_tensor(m: Interpreter, value: Tensor, copied: list[Any]) -> Var
         raise Unsupported("deep copy of a tensor that requires gradients")
     if not value.fake.is_contiguous():
         raise Unsupported("deep copy of a tensor with gaps or an order of its own")
+    if value.given:
+        raise Unsupported("deep copy of a tensor that was given attributes")
     if value.value is not None:
         if any(other.value is not None for other in copied):
             raise Unsupported("deep copy of several tensors from outside, which may share memory")

@@ -90,7 +90,20 @@ def _set_place(iterator: Any, place: int) -> None:
     iterator.__setstate__(place)
 
 
-class _Moved:
+def counted(count: int, what: Callable[[Any], int], iterator: Any) -> bool:
+    """Whether an iterator is counted to be so many."""
+    return what(iterator) == count
+
+
+def note_count(m: Interpreter, at: Source, value: Any, what: Callable[[Any], int], words: str) -> int:
+    """What an iterator from outside is counted to be; guarded."""
+    number = what(value)
+    check = functools.partial(counted, number, what)
+    m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"{words}: {number}"))
+    return number
+
+
+class Moved:
     """How far the program moved an iterator, and how much of that is done by moving what goes over it."""
 
     taken = taken_by_others = 0
@@ -101,11 +114,14 @@ class _Moved:
         e.call_discarding(advance, [self, Constant(self.taken - self.taken_by_others), Constant(self.ended)])
 
 
-class Held(_Moved, Iterator):
+class Held(Moved, Iterator):
     """An iterator that was there before the frame, over what has a place for each element."""
 
     #: Each element that is taken is a place that is guarded: of more of them the interpreter makes less.
     MOST = 500
+    #: What reads an element ahead, and counts those that are left.
+    look: Callable[[Any, int], Any] = staticmethod(ahead)
+    count_left: Callable[[Any], int] = staticmethod(operator.length_hint)
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -124,20 +140,26 @@ class Held(_Moved, Iterator):
         if any(x is not None and m.effects.has_changed(x) for x in (*known, *parts)):
             raise Unsupported("an iterator from outside, over what the frame changed")
         try:
-            value = ahead(self.real, self.taken)
+            value = self.look(self.real, self.taken)
         except LookupError:
             self.end(m)
             raise StopIter from None
-        entry = Lazy(value, Applied(self.source, ahead, self.taken))
-        m.guards.reach_content(entry)
+        entry = self.entry(m, value, Applied(self.source, self.look, self.taken))
         self.taken += 1
         m.effects.mutated(self)
+        return entry
+
+    def entry(self, m: Interpreter, value: Any, source: Source) -> Variable:
+        """What it gives, which is guarded to be there."""
+        entry = Lazy(value, source)
+        m.guards.reach_content(entry)
         return entry
 
     def end(self, m: Interpreter) -> None:
         """Note that it gives nothing any more, which is guarded."""
         left = self.taken
-        m.guards.predicate(self, functools.partial(_has_left, left), f"operator.length_hint({{}}) == {left}")
+        check = functools.partial(counted, left, self.count_left)
+        m.guards.predicate(self, check, f"{self.count_left.__name__}({{}}) == {left}")
         self.ended = True
         m.effects.mutated(self)
 
@@ -153,7 +175,8 @@ class Held(_Moved, Iterator):
     def length_hint(self, m: Interpreter) -> Variable:
         """What ``operator.length_hint`` says, which then is guarded."""
         left = operator.length_hint(self.real)
-        m.guards.predicate(self, functools.partial(_has_left, left), f"operator.length_hint({{}}) == {left}")
+        check = functools.partial(counted, left, operator.length_hint)
+        m.guards.predicate(self, check, f"operator.length_hint({{}}) == {left}")
         return Constant(0 if self.ended else left - self.taken)
 
     def written(self) -> Iterable[Variable]:
@@ -169,7 +192,7 @@ def _has_left(left: int, iterator: Any) -> bool:
         return False
 
 
-class HeldEnumerate(_Moved, Enumerate):
+class HeldEnumerate(Moved, Enumerate):
     """An ``enumerate`` from outside; what it counts from may be any number.
 
     Its count cannot be set: the real one is moved by taking from it, which moves what it goes over, too.
@@ -178,9 +201,10 @@ class HeldEnumerate(_Moved, Enumerate):
     def __init__(self, inner: Variable, start: Variable) -> None:
         super().__init__(inner, 0)
         self.start = start
-        self.moves = _moved_by(inner)
+        self.moves = moved_by(inner)
 
     def next(self, m: Interpreter) -> Variable:
+        m.effects.mutated(self)  # before what it goes over: the real one is moved first, and finds that as it was
         before = [each.taken for each in self.moves]
         value = self.inner.next(
             m
@@ -189,54 +213,23 @@ class HeldEnumerate(_Moved, Enumerate):
             each.taken_by_others += each.taken - taken
         number = m.operators.binary("+", self.start, Constant(self.taken))
         self.taken += 1
-        m.effects.mutated(self)
         return m.builder.new_tuple([number, value])
 
     def written(self) -> Iterable[Variable]:
         return ()
 
 
-class HeldChain(_Moved, Iterator):
-    """An ``itertools.chain`` from outside: it goes over what another iterator gives, one after the other.
+class Taking(Moved, Iterator):
+    """One from outside that is moved by taking from it, which moves what it goes over, too."""
 
-    The real one is moved by taking from it, which moves what it goes over, too.
-    """
-
-    cls = itertools.chain
-
-    def __init__(self, over: Variable | None, active: Variable | None) -> None:
-        self.over, self.active = over, active
-        #: Lists that it began, with what was in them then.
-        self.begun: list[tuple[SequenceIterator, list[Variable]]] = []
-        #: Whether it went from one to the next; iterators of others that it was in, or that gave it these; and how far it moved each.
-        self.went_on = False
-        self.parts = [part for part in (over, active) if part is not None]
+    def __init__(self, parts: list[Variable]) -> None:
+        #: Iterators of others that it was in, or that gave it these; and how far it moved each.
+        self.parts = parts
         self.steps: collections.Counter[int] = collections.Counter()
 
-    def next(self, m: Interpreter) -> Variable:
-        m.effects.mutated(self)
-        while self.over is not None or self.active is not None:
-            if self.active is None:
-                assert self.over is not None
-                try:
-                    self.went_on = True
-                    self.active = self._begin(m, self._step(m, self.over))
-                except StopIter:
-                    self.over = None
-                    break
-            try:
-                value = self._step(m, self.active)
-            except StopIter:
-                self.active = None
-                continue
-            self.taken += 1
-            return value
-        self.ended = True
-        raise StopIter
-
-    def _step(self, m: Interpreter, inner: Variable) -> Variable:
+    def step_of(self, m: Interpreter, inner: Variable) -> Variable:
         """One step of what it goes over, which the real one takes."""
-        moves = [] if type(inner) in _FRESH else _moved_by(inner)
+        moves = [] if type(inner) in _FRESH else moved_by(inner)
         before = [each.taken for each in moves]
         try:
             return inner.next(m)
@@ -245,23 +238,63 @@ class HeldChain(_Moved, Iterator):
                 each.taken_by_others += each.taken - taken
                 self.steps[id(each)] += each.taken - taken
 
+    def moved_alone(self) -> None:
+        """Raise ``Unsupported`` where the frame moved what it goes over: the real ones are moved one after the other, so that in another
+        order it would come to others."""
+        moved = [each for part in self.parts if type(part) not in _FRESH for each in moved_by(part)]
+        if any(each.taken != self.steps[id(each)] for each in moved):
+            raise Unsupported(f"itertools.{self.python_type().__name__} from outside, over what the frame moved, too")
+
+
+class HeldChain(Taking):
+    """An ``itertools.chain`` from outside: it goes over what another iterator gives, one after the other."""
+
+    cls = itertools.chain
+
+    def __init__(self, over: Variable | None, active: Variable | None) -> None:
+        super().__init__([part for part in (over, active) if part is not None])
+        self.over, self.active = over, active
+        #: Lists that it began, with what was in them then.
+        self.begun: list[tuple[SequenceIterator, list[Variable]]] = []
+        #: Whether it went from one to the next.
+        self.went_on = False
+
+    def next(self, m: Interpreter) -> Variable:
+        m.effects.mutated(self)
+        while self.over is not None or self.active is not None:
+            if self.active is None:
+                assert self.over is not None
+                try:
+                    self.went_on = True
+                    self.active = self._begin(m, self.step_of(m, self.over))
+                except StopIter:
+                    self.over = None
+                    break
+            try:
+                value = self.step_of(m, self.active)
+            except StopIter:
+                self.active = None
+                continue
+            self.taken += 1
+            return value
+        self.ended = True
+        raise StopIter
+
     def _begin(self, m: Interpreter, element: Variable) -> Variable:
         made = element.realize(m).iterate(m)
         if type(made) is SequenceIterator:
             self.begun.append((made, list(made.sequence.items)))  # type: ignore[attr-defined]
-        elif type(made) not in _FRESH and not isinstance(made, _Moved):
+        elif type(made) not in _FRESH and not isinstance(made, Moved):
             raise Unsupported(f"a chain from outside, over {made!r}")
-        if isinstance(made, _Moved):
+        if isinstance(made, Moved):
             self.parts.append(made)
         return made
 
     def written(self) -> Iterable[Variable]:
         if any(made.sequence.items != then for made, then in self.begun):  # type: ignore[attr-defined]
             raise Unsupported("a chain from outside, over what the frame changed")
-        # The real ones are moved one after the other: in another order a chain would come to others.
-        moved = [each for part in self.parts if type(part) not in _FRESH for each in _moved_by(part)]
-        if self.went_on and any(each.taken != self.steps[id(each)] for each in moved):
-            raise Unsupported("a chain from outside, over what the frame moved, too")
+        if self.went_on:
+            self.moved_alone()
         return ()
 
 
@@ -293,13 +326,13 @@ def _chained_count(chain: Any) -> int:
     return len(_held_by(chain))
 
 
-def _moved_by(iterator: Variable) -> list[_Moved]:
+def moved_by(iterator: Variable) -> list[Moved]:
     """Each of the iterators that one step of this one moves for real. Raises ``Unsupported`` where a step would run the program's code."""
-    if isinstance(iterator, _Moved):
+    if isinstance(iterator, Moved):
         return [iterator]
     if not isinstance(iterator, Zip):
         raise Unsupported(f"an enumerate from outside, over {iterator!r}")
-    return list({id(x): x for each in iterator.inner for x in _moved_by(each)}.values())  # `zip(it, it)` has one
+    return list({id(x): x for each in iterator.inner for x in moved_by(each)}.values())  # `zip(it, it)` has one
 
 
 @builds(*_POSITIONED, *_LISTED, _REVERSED)
@@ -311,12 +344,13 @@ def _build_held(m: Interpreter, value: Any, source: Source | None) -> Variable:
 def _inner(m: Interpreter, value: Any, source: Source, index: int) -> Variable:
     """One of the iterators that another goes over, which is moved with it."""
     found = m.builder.wrap(part_of(value, index), Applied(source, part_of, index)).realize(m)
-    if not isinstance(found, _Moved | Zip | Map | Filter):
+    if not isinstance(found, Moved | Zip | Map | Filter):
         raise Unsupported(f"{type(value).__name__} from outside, over {found!r}")
     return found
 
 
-def _held_source(m: Interpreter, value: Any, source: Source | None) -> Source:
+def held_source(m: Interpreter, value: Any, source: Source | None) -> Source:
+    """How to read an iterator, which is guarded to be of its class."""
     m.guards.of_type(source, type(value))
     assert source is not None
     return source
@@ -324,12 +358,8 @@ def _held_source(m: Interpreter, value: Any, source: Source | None) -> Source:
 
 @builds(enumerate)
 def _build_enumerate(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    at = _held_source(m, value, source)
+    at = held_source(m, value, source)
     return HeldEnumerate(_inner(m, value, at, 0), m.builder.wrap(part_of(value, 1), Applied(at, part_of, 1)))
-
-
-def _counted(count: int, what: Callable[[Any], int], iterator: Any) -> bool:
-    return what(iterator) == count
 
 
 def _parts(iterator: Any) -> int:
@@ -342,26 +372,20 @@ def _strictness(iterator: Any) -> int:
 
 @builds(zip)
 def _build_zip(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    at = _held_source(m, value, source)
-    count, strict = _parts(value), bool(_strictness(value))
-    for number, what, words in (
-        (count, _parts, "how many it joins"),
-        (int(strict), _strictness, "whether it is strict"),
-    ):
-        check = functools.partial(_counted, number, what)
-        m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"{words} of {{}}: {number}"))
+    at = held_source(m, value, source)
+    count = note_count(m, at, value, _parts, "how many {} joins")
+    strict = bool(note_count(m, at, value, _strictness, "whether {} is strict"))
     return Zip([_inner(m, value, at, i) for i in range(count)], strict)  # keeps nothing of its own that moves
 
 
 @builds(itertools.chain)
 def _build_chain(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    at, count = _held_source(m, value, source), _chained_count(value)
-    check = functools.partial(_counted, count, _chained_count)
-    m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"what {{}} goes over, and is in: {count}"))
+    at = held_source(m, value, source)
+    count = note_count(m, at, value, _chained_count, "what {} goes over, and is in")
 
     def part(active: bool) -> Variable:
         found = m.builder.wrap(_chained(value, active), Applied(at, _chained, active)).realize(m)
-        _moved_by(found)  # or it is refused
+        moved_by(found)  # or it is refused
         return found
 
     return HeldChain(part(False) if count else None, part(True) if count > 1 else None)
@@ -405,25 +429,22 @@ def _place(iterator: Any) -> int:
 
 @builds(reversed)
 def _build_reversed(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    at, place = _held_source(m, value, source), _place(value)
-    check = functools.partial(_counted, place, _place)
-    m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"where {{}} is: {place}"))
+    at = held_source(m, value, source)
+    place = note_count(m, at, value, _place, "where {} is")
     return HeldReversed(m.builder.wrap(part_of(value, 0), Applied(at, part_of, 0)).realize(m), place)
 
 
 @builds(map)
 def _build_map(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    at = _held_source(m, value, source)
-    count = _parts(value)
-    check = functools.partial(_counted, count, _parts)
-    m.guards.add(at, GuardKind.CALLABLE, Predicate(check, f"how many {{}} goes over: {count - 1}"))
+    at = held_source(m, value, source)
+    count = note_count(m, at, value, _parts, "how many {} calls and goes over")
     function = Lazy(part_of(value, 0), Applied(at, part_of, 0))
     return Map(function, [_inner(m, value, at, i) for i in range(1, count)])
 
 
 @builds(filter)
 def _build_filter(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    at = _held_source(m, value, source)
+    at = held_source(m, value, source)
     return Filter(Lazy(part_of(value, 0), Applied(at, part_of, 0)), _inner(m, value, at, 1))
 
 

@@ -89,6 +89,12 @@ def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     return m.classes.found.get((address(cls), name)) or m.classes.entry(cls, name)
 
 
+def acts_as(m: Interpreter, raw: Any, kind: type, name: str = "__get__") -> bool:
+    """Whether what is found in a class is a descriptor of a kind, or of a subclass that leaves one of its methods to that."""
+    cls = type(raw)
+    return cls is kind or (issubclass(cls, kind) and class_lookup(m, cls, name)[0] is vars(kind)[name])
+
+
 def is_among(cls: Any, classes: Iterable[Any]) -> bool:
     """Whether it is one of these classes, without asking what their metaclasses say of equality."""
     for each in classes:  # noqa: SIM110  (without a generator: each `super()` asks)

@@ -24,6 +24,7 @@ from .lookups import MISSING, class_lookup, is_data_descriptor
 from .mappings import Dict
 from .objects import Object
 from .placeholders import resolved
+from .property_parts import PropertyPart
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import Tuple
 
@@ -126,11 +127,23 @@ def prototype(m: Interpreter, variable: Variable) -> Any:
         return types.CellType()
     if isinstance(value, Tuple) and m.builder.is_constant(value):
         return m.builder.to_python(value)
+    if isinstance(value, Object) and isinstance(value.payload, PropertyPart):
+        return _prototype_of_property(m, value, value.payload)
     if isinstance(value, Object) and any(class_lookup(m, value.cls, name)[0] is not MISSING for name in _ASKED):
         raise Unsupported(f"a class with a {value.cls.__name__}, which is asked for what it comes to")
     stand = Stand(value)
     m.builder.stands_for(stand, value)
     return stand
+
+
+def _prototype_of_property(m: Interpreter, value: Object, part: PropertyPart) -> property:
+    """A plain property in the place of one of a subclass that acts as that."""
+    if any(class_lookup(m, value.cls, name)[0] is not vars(property).get(name, MISSING) for name in _ASKED):
+        raise Unsupported(f"a class with a {value.cls.__name__}, which is asked for what it comes to")
+    if part.prototype is None:
+        part.prototype = property(*[prototype(m, each) for each in part.functions])
+        m.builder.stands_for(part.prototype, value)
+    return part.prototype
 
 
 def _prototype_of_function(m: Interpreter, function: Function) -> types.FunctionType:

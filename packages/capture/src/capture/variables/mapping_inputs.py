@@ -11,6 +11,7 @@ from typing import Any
 
 from torch.nn.modules import module as torch_module
 
+from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Applied, Attr, Const, DictKeyAt, DictValueAt, Item, Source
@@ -18,10 +19,11 @@ from capture.sources import Applied, Attr, Const, DictKeyAt, DictValueAt, Item, 
 from .base import Interpreter, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, Constant
-from .lookups import refusal_of_deletion
+from .lookups import own_entry, refusal_of_deletion
 from .mappings import Dict, DictView
 from .own_keys import has_own
 from .placeholders import Lazy, real_of, resolved
+from .reconstruction import Emitter
 from .unseen import Unseen, hashes_plainly
 
 #: Torch's tables of hooks that are every module's: as a module's own, which numbers they have counts rarely.
@@ -106,8 +108,29 @@ class InputDict(Unseen, Dict):
         self.age += 1
         m.effects.mutated(self)
 
+    @property
+    def takes_attributes(self) -> bool:  # type: ignore[override]
+        """Of an ordered dictionary."""
+        return self.cls is collections.OrderedDict and self.holder is None
+
+    def own_attribute(self, m: Interpreter, name: str) -> Variable | None:
+        assert self.source is not None
+        return own_entry(m, self._value, self.source, name)
+
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
+        raise Unsupported("deleting an attribute of an ordered dictionary from outside")
+
     def written(self) -> Iterable[Variable]:
-        return super().written() if self._see is None else [x for pair in self._more for x in pair]
+        put = super().written() if self._see is None else [x for pair in self._more for x in pair]
+        return [*put, *self.attrs.values()]
+
+    def replay(self, e: Emitter) -> None:
+        super().replay(e)
+        if self.attrs:
+            name = e.temp()
+            e.load(self)
+            e.emit(build.store_fast(name))
+            self.set_attributes(e, name)
 
     def let_go(self) -> Iterable[Any]:
         if self._see is None:

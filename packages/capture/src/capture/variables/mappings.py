@@ -213,13 +213,19 @@ class Dict(Variable):
             return self.attrs[name]
         if not has_entry(self.cls, name):
             if self.cls is collections.OrderedDict and self.source is not None:
-                raise Unsupported("an attribute of an ordered dictionary's own")
+                found = self.own_attribute(m, name)
+                if found is not None:
+                    return found
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if has_method(self, name) or name == "update":
             return BoundBuiltin(self, name)
         if name == "fromkeys":
             return m.builder.known(getattr(self.cls, name))
         raise Unsupported(f"{self.cls.__name__}.{name}")
+
+    def own_attribute(self, m: Interpreter, name: str) -> Variable | None:
+        """What an ordered dictionary from outside has for an attribute; None for nothing."""
+        raise Unsupported("an attribute of an ordered dictionary's own")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name in ("update", "__init__"):
@@ -338,9 +344,10 @@ class Dict(Variable):
         if self.attrs:
             name = e.temp()
             e.emit(build.copy(1), build.store_fast(name))
-            self._set_attributes(e, name)
+            self.set_attributes(e, name)
 
-    def _set_attributes(self, e: Emitter, name: str) -> None:
+    def set_attributes(self, e: Emitter, name: str) -> None:
+        """Give the one in the local ``name`` what the frame set on it."""
         for attribute, value in self.attrs.items():
             e.emit(build.push_callable(build.load_const(object.__setattr__)), build.load_fast(name))
             e.emit(build.load_const(attribute))
@@ -352,7 +359,7 @@ class Dict(Variable):
 
     def fill(self, e: Emitter) -> None:
         name = e.temps[id(self)]
-        self._set_attributes(e, name)
+        self.set_attributes(e, name)
         for key, value in self.entries.values():
             e.load(value)
             e.emit(build.load_fast(name))

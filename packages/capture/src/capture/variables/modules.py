@@ -52,27 +52,38 @@ _ON_THE_WAY = (_IN_PLACE, "_call_impl", "forward")
 _GETATTRIBUTE: Any = vars(object)["__getattribute__"]
 _GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
 _SETATTR: Any = vars(torch.nn.Module)["__setattr__"]
+#: What is known of them is known of these.
+_CALL_CODE, _CALL_IMPL_CODE = _CALL.__code__, _CALL_IMPL.__code__
+_GETATTR_CODE, _SETATTR_CODE = _GETATTR.__code__, _SETATTR.__code__
 
 Passed = tuple[tuple[types.CodeType, int], ...]
 #: The way of a call to ``_call_impl``, and to ``forward`` where there are no hooks.
-_WRAPPED: Passed = ((_CALL.__code__, -1),)
-_UNHOOKED: Passed = (*_WRAPPED, (_CALL_IMPL.__code__, 0))
+_WRAPPED: Passed = ((_CALL_CODE, -1),)
+_UNHOOKED: Passed = (*_WRAPPED, (_CALL_IMPL_CODE, 0))
+
+
+def _is_torchs(m: Interpreter, function: types.FunctionType, code: types.CodeType) -> bool:
+    """Whether a function of torch's still has the code that is known; guarded."""
+    m.guards.note_code_of(function)
+    return function.__code__ is code
+
+
+def _calls_plainly(m: Interpreter, cls: type) -> bool:
+    """Whether modules of a class are called by torch's function, as it was."""
+    return class_lookup(m, cls, "__call__")[0] is _CALL and _is_torchs(m, _CALL, _CALL_CODE)
 
 
 def _plain_forward(m: Interpreter, cls: type) -> types.FunctionType | None:
     """The ``forward`` of a class whose modules are called as torch has it."""
     plainly = (
-        class_lookup(m, cls, "__call__")[0] is _CALL
+        m.classes.answer(m, cls, _calls_plainly)
         and class_lookup(m, cls, "__getattribute__")[0] is _GETATTRIBUTE
         and class_lookup(m, cls, _IN_PLACE)[0] is None
         and class_lookup(m, cls, "_call_impl")[0] is _CALL_IMPL
+        and _is_torchs(m, _CALL_IMPL, _CALL_IMPL_CODE)
     )
     forward = class_lookup(m, cls, "forward")[0] if plainly else None
-    if type(forward) is not types.FunctionType:
-        return None
-    m.guards.note_code_of(_CALL)
-    m.guards.note_code_of(_CALL_IMPL)
-    return forward
+    return forward if type(forward) is types.FunctionType else None
 
 
 class ModuleCall(Variable):
@@ -115,8 +126,7 @@ class Module(Object):
 
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         fallback, _ = class_lookup(m, self.cls, "__getattr__")
-        if fallback is _GETATTR:
-            m.guards.note_code_of(_GETATTR)
+        if fallback is _GETATTR and _is_torchs(m, _GETATTR, _GETATTR_CODE):
             return self.registered_or_error(m, name)
         return super().missing_attribute(m, name)
 
@@ -134,10 +144,9 @@ class Module(Object):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, _ = class_lookup(m, self.cls, "__setattr__")
-        if setter is not _SETATTR:
+        if setter is not _SETATTR or not _is_torchs(m, _SETATTR, _SETATTR_CODE):
             super().set_attribute(m, name, value)
             return
-        m.guards.note_code_of(_SETATTR)
         self.module_set(m, name, value)
 
     def module_set(self, m: Interpreter, name: str, value: Variable) -> None:
@@ -188,8 +197,8 @@ class Module(Object):
 
     def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
         plainly = m.classes.answer(m, self.cls, _plain_forward) is not None
-        raw = _CALL if plainly else class_lookup(m, self.cls, "__call__")[0]
-        if raw is not _CALL:
+        if not plainly and not m.classes.answer(m, self.cls, _calls_plainly):
+            raw = class_lookup(m, self.cls, "__call__")[0]
             return m.builder.new_method(m.builder.class_attribute(raw), self), args, kwargs
         if self.value is not None:
             initialise_lazy(m, self.value, args, kwargs)
@@ -212,8 +221,7 @@ class Module(Object):
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
             return self.attribute(m, "_call_impl"), _WRAPPED
         m.guards.not_shadowed(self, "_call_impl")
-        m.guards.note_code_of(_CALL_IMPL)
-        if self.hooked(m):
+        if not _is_torchs(m, _CALL_IMPL, _CALL_IMPL_CODE) or self.hooked(m):
             return self.attribute(m, "_call_impl"), _WRAPPED
         return self.attribute(m, "forward"), _UNHOOKED
 

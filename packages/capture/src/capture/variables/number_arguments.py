@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from capture._torch import default_devices
+from capture._torch import default_devices, infer_size
 from capture.errors import Unsupported
 from symshapes import counted_factories
 
@@ -213,3 +213,25 @@ def _broadcast_shapes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if not is_size and not (isinstance(shape, Constant) and shape.value is None):
             raise Unsupported(f"broadcast_shapes of {shape!r}")
     return m.calls.call(m.builder.known(_broadcast), args, kwargs)
+
+
+def _joined(first: torch.Size, second: torch.Size) -> torch.Size:
+    joined: list[Any] = []
+    most = max(len(first), len(second))
+    for at in range(-1, -most - 1, -1):
+        a = first[at] if -at <= len(first) else 1
+        b = second[at] if -at <= len(second) else 1
+        if a != b and a != 1 and b != 1:
+            raise RuntimeError(
+                f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {most + at}"
+            )
+        joined.append(b if a == 1 else a)
+    return torch.Size(joined[::-1])
+
+
+@handles(infer_size)
+def _infer_size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """What two sizes are broadcast to."""
+    if kwargs or len(args) != 2 or any(arg.realize(m).python_type() is not torch.Size for arg in args):
+        raise Unsupported("torch's broadcasting of other than two sizes")
+    return m.calls.call(m.builder.known(_joined), args, kwargs)

@@ -29,6 +29,7 @@ from .lookups import (
     C_METHODS,
     MISSING,
     Missing,
+    acts_as,
     attribute_name,
     check_own_class,
     class_lookup,
@@ -68,20 +69,20 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     if isinstance(raw, _PLAIN_FUNCTIONS):
         function = m.builder.class_attribute(raw)
         return function if obj is None else m.effects.created(Method(function, obj))
-    if isinstance(raw, staticmethod):
+    if acts_as(m, raw, staticmethod):
         return m.builder.class_attribute(raw.__func__)
-    if isinstance(raw, classmethod) and not isinstance(raw.__func__, _PLAIN_FUNCTIONS):
-        raise Unsupported(f"class method {name!r} around a {type(raw.__func__).__name__}")
-    if isinstance(raw, classmethod):
+    if acts_as(m, raw, classmethod):
+        if not isinstance(raw.__func__, _PLAIN_FUNCTIONS):
+            raise Unsupported(f"class method {name!r} around a {type(raw.__func__).__name__}")
         bound_to = m.builder.known(cls)
         return m.effects.created(Method(m.builder.class_attribute(raw.__func__), bound_to))
-    if isinstance(raw, property):
+    if acts_as(m, raw, property):
         if obj is None:
             return m.builder.known(raw)
         if raw.fget is None:
             m.builder.fold(functools.partial(property.__get__, raw), [_alike(cls)])
         return m.calls.call(m.builder.class_attribute(raw.fget), [obj], {})
-    if isinstance(raw, functools.cached_property) and obj is not None:
+    if obj is not None and acts_as(m, raw, functools.cached_property):
         m.guards.add(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, raw.func)
         value = m.calls.call(m.builder.class_attribute(raw.func), [obj], {})
         obj.set_attribute(m, name, value)
@@ -307,7 +308,7 @@ class Object(Instance):
         if name == "__class__":
             raise Unsupported("changing an object's class")
         raw, owner = class_lookup(m, self.cls, name)
-        if isinstance(raw, property):
+        if acts_as(m, raw, property, "__set__"):
             if raw.fset is None:
                 m.builder.fold(functools.partial(property.__set__, raw), [_alike(self.cls), None])
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
@@ -339,7 +340,7 @@ class Object(Instance):
     def generic_delete(self, m: Interpreter, name: str) -> None:
         """``object.__delattr__``."""
         raw, owner = class_lookup(m, self.cls, name)
-        if isinstance(raw, property):
+        if acts_as(m, raw, property, "__delete__"):
             if raw.fdel is None:
                 m.builder.fold(functools.partial(property.__delete__, raw), [_alike(self.cls)])
             m.calls.call(m.builder.class_attribute(raw.fdel), [self], {})

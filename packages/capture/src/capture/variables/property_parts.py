@@ -21,6 +21,8 @@ class PropertyPart(Variable):
 
     def __init__(self) -> None:
         self.functions: list[Variable] = []
+        #: What a class's prototype has in its place.
+        self.prototype: property | None = None
 
     def python_type(self) -> type:
         return property

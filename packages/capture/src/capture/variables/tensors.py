@@ -25,7 +25,7 @@ from .building import builds, part
 from .constants import BoundBuiltin, Constant, Known
 from .handlers import handler_of
 from .iterators import SequenceIterator
-from .lookups import class_lookup
+from .lookups import MISSING, class_lookup
 from .number_arguments import selected, tensor_of, weighted
 from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
@@ -53,6 +53,13 @@ DENIED_METHODS = frozenset(
 _ANSWERED = frozenset({"equal", "allclose"})
 #: What the method calls otherwise than the function does.
 _AS_FUNCTION = {"gradient": "grad_tensors"}
+
+
+def _hangs_alone(m: Interpreter, value: Variable) -> bool:
+    """Whether nothing hangs from a value that the frame could have put there."""
+    if isinstance(value, Tensor):
+        return value.source is not None or not value.given
+    return m.builder.is_constant(value)
 
 
 class Tensor(Variable):
@@ -125,6 +132,8 @@ class Tensor(Variable):
             return autograd_state.READ[name](m, self)
         if name in ("_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
+        if name in self.given:
+            return self.given[name]
         if self.value is not None and name in getattr(self.value, "__dict__", {}):
             return m.builder.wrap(self.value.__dict__[name], part(self.source, name))
         found = getattr(torch.Tensor, name, None)
@@ -143,10 +152,16 @@ class Tensor(Variable):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         m.modes.refuse("setting an attribute of a tensor")
-        if name not in autograd_state.SET:
-            raise Unsupported(f"setting attribute {name!r} of a tensor")
         self.require_plain(m, name)
-        autograd_state.SET[name](m, self, value.realize(m))
+        if name in autograd_state.SET:
+            autograd_state.SET[name](m, self, value.realize(m))
+            return
+        if self.cls not in (torch.Tensor, torch.nn.Parameter) or class_lookup(m, self.cls, name)[0] is not MISSING:
+            raise Unsupported(f"setting attribute {name!r} of a tensor")
+        value = value.realize(m)
+        if self.source is None and not _hangs_alone(m, value):  # it would be given to what it hangs from
+            raise Unsupported(f"setting attribute {name!r} of a tensor of the frame's to {value!r}")
+        autograd_state.give(m, self, name, value)
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         if name != "grad":

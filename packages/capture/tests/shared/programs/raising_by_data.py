@@ -110,3 +110,22 @@ def refused_unless_all_are_close(x):
         raise ValueError("negative")
     assert x.equal(x * 1), "changed"
     return x + 1
+
+
+@program
+def matrices_of_distributions(x):
+    definite = torch.eye(4).expand(2, 4, 4) * (2 + x[0, 1].abs())
+    wide = D.MultivariateNormal(x[:2], definite)
+    narrow = D.MultivariateNormal(x[0], precision_matrix=torch.eye(4))
+    return wide.log_prob(x[:2]), wide.rsample(), D.kl_divergence(wide, narrow), narrow.entropy()
+
+
+@program
+def refused_matrices_of_distributions_break(x):
+    told = []
+    for matrix in (torch.ones(4, 4).triu(), -torch.eye(4), torch.ones(2, 4)):
+        try:
+            D.MultivariateNormal(torch.zeros(4), matrix * (1 + x[0, 0].abs()))
+        except (ValueError, RuntimeError) as error:
+            told.append(str(error))
+    return told, D.constraints.positive_definite.check(torch.stack([torch.eye(2), -torch.eye(2)]))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 
 from .registry import program
 
@@ -185,3 +187,87 @@ def made_property(x):
 def subclass_of_property_handed_out(x):
     made = made_property(x)
     return made.fget(None) if isinstance(made, dict) else x, [made][0].note
+
+
+@program
+def subclass_of_property_within_a_class(x):
+    class Owner:
+        scale = 2
+
+        def _set(self, value):
+            self.scale = value
+
+        @functools.partial(Remembering, note=3)
+        def read(self):
+            """What it reads."""
+            return self.scale + 1
+
+        written = Remembering(lambda self: self.scale * 3, "a note")
+
+    owner = Owner()
+    owner.scale = 5
+    return x * owner.read, owner.written, Owner.read.note, Owner.read.__doc__, type(Owner.written).__name__
+
+
+class DoubledProperty(property):
+    def __get__(self, owner, cls=None):
+        return 7 if owner is None else super().__get__(owner, cls) * 2
+
+    def __set__(self, owner, value):
+        super().__set__(owner, value * 10)
+
+
+class OtherMethod(staticmethod):
+    def __get__(self, owner, cls=None):
+        return lambda x: x * 50
+
+
+class OtherClassMethod(classmethod):
+    def __get__(self, owner, cls=None):
+        return lambda x: x * 60
+
+
+class OtherCache(functools.cached_property):
+    def __get__(self, owner, cls=None):
+        return 70
+
+
+class ReadsOtherwise:
+    value = 1
+
+    @DoubledProperty
+    def doubled(self):
+        return self.value
+
+    @doubled.setter
+    def doubled(self, value):
+        self.value = value
+
+    @OtherMethod
+    def static(x):
+        return x
+
+    @OtherClassMethod
+    def of_class(cls, x):
+        return x
+
+    @OtherCache
+    def cached(self):
+        return 1
+
+
+@program
+def subclasses_of_descriptors_read_otherwise_break(x):
+    made = ReadsOtherwise()
+    made.doubled = 3
+    return x * made.doubled, ReadsOtherwise.doubled, made.static(x), made.of_class(x), made.cached, made.value
+
+
+@program
+def subclasses_of_descriptors_in_a_class_break(x):
+    class Owner:
+        @DoubledProperty
+        def doubled(self):
+            return x
+
+    return Owner().doubled, Owner.doubled

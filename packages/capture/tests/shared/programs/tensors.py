@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 import copy
 
 import torch
@@ -118,3 +119,22 @@ def places_in_sequences(x):
     y = x.clone()
     y[rows, columns] = 9
     return y, x[list(rows), columns], x[1:, [places[0, 1], places[0, 0]]]
+
+
+@program
+def attributes_that_tensors_are_given(x):
+    x.count = getattr(x, "count", 0) + 1
+    x.doubled, x.itself = x * 2, x
+    made = x + x.count
+    made.name_of_it, made.origin = "sum", x
+    same = made.add_(1)
+    return same.name_of_it, hasattr(made.view(-1), "name_of_it"), made.origin is x.itself, x.doubled + 1, made
+
+
+@program
+def compared_with_what_is_no_operand(x):
+    class Kind(enum.Enum):
+        A = 1
+
+    others = [1, 1], (1,), {1: 2}, "a", b"a", Kind.A, {1}, x.shape, [x]
+    return [(x == other, other == x, x != other) for other in others], x == 1

@@ -436,9 +436,9 @@ class FakeMode(InfraMode):
             return self._class(plan)(self, plan)
         if kind is View:
             base = self._fake(args[plan.base])
-            # A view of what was not made in inference mode is none that was.
-            apart = torch.is_inference_mode_enabled() and not base.is_inference()
-            with torch.inference_mode(False) if apart else _NOTHING:
+            # A view of what was made in inference mode was made in it, and no other, wherever it is taken.
+            within = base.is_inference()
+            with _NOTHING if torch.is_inference_mode_enabled() is within else torch.inference_mode(within):
                 return self._class(plan)(self, plan, base.storage_key)
         if kind is Same:
             return args[plan.base]

@@ -101,6 +101,17 @@ class _Call:
             and (self.batch_sizes is not None or sure(self.states[0].shape[1] == self.batch))
         )
 
+    def check_widths(self) -> None:
+        """Raises `RuntimeError` where the input, which is no packed one, or a state is of another size than weights and batch ask, as cuDNN does."""
+        of_input, of_state, *_, projection = self.parts(0)
+        cell = of_state.shape[1] if projection is None else projection.shape[1]
+        if sure(self.input.shape[2] != of_input.shape[1]):
+            raise RuntimeError(f"Expected input of width {of_input.shape[1]}, got {self.input.shape[2]}")
+        for state, width in zip(self.states, (of_state.shape[1], cell), strict=False):
+            wanted = (self.layers * self.directions, self.batch, width)
+            if any(sure(size != each) for size, each in zip(state.shape, wanted, strict=True)):
+                raise RuntimeError(f"Expected hidden size {wanted}, got {tuple(state.shape)}")
+
     @property
     def batch(self) -> Any:
         return self.input.shape[0 if self.batch_first else 1]
@@ -252,6 +263,7 @@ def _layers(kind: str) -> Callable[..., Any]:
         if _by_onednn(call):
             return _of_onednn(call)
         if _by_cudnn(call):
+            call.check_widths()
             return _of_cudnn(call)
         if call.is_onednn() or not call.fits() or call.is_short():
             return met(*args)
