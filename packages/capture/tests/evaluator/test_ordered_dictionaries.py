@@ -88,3 +88,17 @@ def test_as_plain(fn: Callable[..., Any]) -> None:
 def test_the_state_of_a_module_breaks_no_graph() -> None:
     x = torch.ones(3)
     assert told(capture.compile(of_a_module, fullgraph=True)(x)) == told(of_a_module(x))
+
+
+def test_an_order_with_keys_that_are_not_there_is_the_programs_to_meet() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        od = collections.OrderedDict(spam=1, ham=2)
+        dict.__delitem__(od, "spam")
+        try:
+            return repr(od), x
+        except KeyError as error:
+            return error.args, x + 1
+
+    compiled, x = capture.compile(fn), torch.ones(1)
+    for _ in range(2):
+        assert compiled(x) == fn(x)
