@@ -559,6 +559,165 @@ def a_buffer_that_is_looked_at(x: torch.Tensor) -> Any:
     return x + 1
 
 
+class Base:
+    """Knows its subclasses."""
+
+
+@capture.disable
+def subclasses() -> None:
+    """A graph break that tells what classes of the program's there are."""
+    gc.collect()
+    LOG.append([each.__name__ for each in Base.__subclasses__()])
+
+
+@capture.disable
+def note(value: Any) -> None:
+    """A graph break after which it can be told whether a value lives."""
+    STATE.setdefault("noted", []).append(weakref.ref(value))
+
+
+@capture.disable
+def look() -> None:
+    """A graph break that tells it."""
+    LOG.append([each() is not None for each in STATE["noted"]])
+
+
+@program
+def a_class_that_is_not_read(x: torch.Tensor) -> Any:
+    class Sub(Base):
+        pass
+
+    subclasses()
+    y = x + 1
+    subclasses()
+    return y
+
+
+@program
+def a_class_of_an_instance_that_is_not_read(x: torch.Tensor) -> Any:
+    class Sub(Base):
+        pass
+
+    held = [1, {"o": Sub()}]  # noqa: F841
+    del Sub
+    subclasses()
+    y = x + 1
+    subclasses()
+    return y
+
+
+@program
+def a_class_that_a_call_does_not_read(x: torch.Tensor) -> Any:
+    def inner() -> Any:
+        class Sub(Base):
+            pass
+
+        subclasses()
+        return x + 1
+
+    y = inner()
+    subclasses()
+    return y
+
+
+@program
+def a_tensor_that_is_not_read(x: torch.Tensor) -> Any:
+    y = x + 1
+    note(y)
+    look()
+    y = x * 2
+    look()
+    tell("a")
+    return y
+
+
+@program
+def a_tensor_that_a_call_does_not_read(x: torch.Tensor) -> Any:
+    def inner(t: torch.Tensor) -> torch.Tensor:
+        u = t * 2
+        look()
+        return u + 1
+
+    y = x + 1
+    note(y)
+    z = inner(y)
+    look()
+    return z
+
+
+@program
+def what_is_not_read_nor_elsewhere(x: torch.Tensor) -> Any:
+    STATE["o"] = made(Plain)
+    note(STATE["o"])
+    o = STATE["o"]  # noqa: F841
+    tell("a")
+    STATE["o"] = None
+    look()
+    return x + 1
+
+
+@program
+def an_own_object_that_is_not_read(x: torch.Tensor) -> Any:
+    o, held = Plain(), [Plain()]
+    note(o)
+    note(held[0])
+    look()
+    y = x + 1
+    look()
+    return y
+
+
+@program
+def in_an_own_object_that_is_not_read(x: torch.Tensor) -> Any:
+    o = made(Last, "last")
+    h = Plain()
+    h.held = o, x + 1
+    del o
+    tell("a")
+    y = x + 1
+    tell("b")
+    return y
+
+
+@program
+def on_a_tensor_that_is_not_read(x: torch.Tensor) -> Any:
+    y: Any = x * 2
+    y.tag = made(Last, "tag")
+    tell("a")
+    z = x + 1
+    tell("b")
+    return z
+
+
+@program
+def in_a_generator_that_is_not_read(x: torch.Tensor) -> Any:
+    def numbers(o: Any) -> Iterator[int]:
+        held = o  # noqa: F841
+        o = None
+        yield 1
+        yield 2
+
+    it = numbers(made(Last, "given"))
+    n = next(it)
+    tell("a")
+    y = x + n
+    tell("b")
+    return y
+
+
+@program
+def not_read_where_it_raises(x: torch.Tensor) -> Any:
+    o: Any = made(Last, "o")
+    try:
+        tell("a")
+        made(int, "q")
+    except ValueError:
+        tell("b")
+        o = None
+        tell("c")
+    return x + 1, o
+
+
 def told(fn: Callable[[torch.Tensor], Any]) -> list[Any]:
     STATE.clear()
     STATE["last"] = HOLDER.held = Last("from outside")
@@ -577,6 +736,30 @@ def test_when_objects_die(fn: Callable[[torch.Tensor], Any]) -> None:
     compiled = capture.compile(fn)
     for _ in range(3):
         assert told(compiled) == expected
+
+
+def test_what_nobody_holds_but_a_local_that_is_not_read_is_not_made() -> None:
+    graphs: list[Any] = []
+
+    def backend(module: Any, fakes: Any) -> Any:
+        graphs.append(module)
+        return module.forward
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            a = x + 1
+            held = Plain()
+            held.held = [a, a * 2]
+            tell("a")
+            x = x * 2
+        return x
+
+    compiled, x = capture.compile(fn, backend), torch.ones(2)
+    for _ in range(2):
+        assert torch.equal(compiled(x), fn(x))
+    outputs = [node.args[0] for g in graphs for node in g.graph.nodes if node.op == "output"]
+    assert max(len(each) for each in outputs) == 1
+    assert len(graphs) == 2  # what goes on where nothing is bound yet is what goes on later
 
 
 def test_weak_references_to_what_stays_are_of_the_graph() -> None:

@@ -15,7 +15,7 @@ from symshapes import dataclass
 
 from . import _native
 from ._torch import hide_from_torch_compile
-from .bytecode import Instruction, assemble, build, decode, liveness
+from .bytecode import Instruction, assemble, build, decode
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .names import Names
@@ -45,7 +45,7 @@ _NO_FALL_THROUGH_STUB = frozenset(
 class Interrupted:
     """Where a frame stands: before the step at ``index``; or within it, in a call, where ``awaits``.
 
-    ``stack`` tells values from NULLs. Of the ``bound`` locals some are ``kept`` though they are not read again. What it awaits becomes the top of the stack, or must be None where ``drops``;
+    ``stack`` tells values from NULLs. ``bound`` are the locals that have their values, which those need not that are not read again. What it awaits becomes the top of the stack, or must be None where ``drops``;
     where it ``hands_over``, what it calls alone holds the arguments.
     """
 
@@ -54,7 +54,6 @@ class Interrupted:
     index: int
     stack: tuple[bool, ...]
     bound: frozenset[str]
-    kept: frozenset[str]
     awaits: bool
     drops: bool
     hands_over: bool
@@ -87,12 +86,11 @@ def _broken(
 
     def make(target: int, jump: bool) -> list[Instruction]:
         stack, bound = _after(frame, plain, jump)
-        if not jump and plain[target].opname == "POP_TOP" and stack[-1]:
-            # Gone before what comes next, and not held by a frame that goes on.
-            gone = build.pop()
-            gone[0].positions = plain[target].positions
-            return [*gone, *_continued(frame, target + 1, stack[:-1], bound, broken)]
-        return _continued(frame, target, stack, bound, broken)
+        return (
+            _continued(frame, target, stack, bound, broken)
+            if jump
+            else _taken(frame, plain, target, stack, bound, broken)
+        )
 
     if broken.opname not in _NO_FALL_THROUGH_STUB:
         follow = make(end + 1, False)
@@ -134,7 +132,7 @@ def _awaiting(
     """The rest of what the step called is called, as the frame's own variable has it, in the step's place."""
     called, end = group[-1], frame.index + len(group) - 1
     stack = list(frame.stack) if frame.drops else [*frame.stack, True]
-    follow = _continued(frame, end + 1, stack, frame.bound, called)
+    follow = _taken(frame, decode(frame.code), end + 1, stack, frame.bound, called)
     generated = names_beside(frame.code)
     call = _hand_over_to_inner(generated) if frame.hands_over else _call_inner(generated)
     if frame.drops:
@@ -228,12 +226,36 @@ def _after(frame: Interrupted, instructions: list[Instruction], jump: bool) -> t
     return stack, frame.bound - {op.argval} if unbinds else frame.bound
 
 
+def _taken(
+    frame: Interrupted,
+    instructions: list[Instruction],
+    target: int,
+    stack: list[bool],
+    bound: frozenset[str],
+    like: Instruction,
+) -> list[Instruction]:
+    """The same as ``_continued``, after what the next operation does with the result of the one that was made for real.
+
+    If that is dropped, it is gone before what comes next; if a local gets it, so is what the local had.
+    """
+    following = instructions[target]
+    taking: list[Instruction] = []
+    if following.opname == "POP_TOP" and stack[-1]:
+        taking = build.pop()
+    elif following.opname == "STORE_FAST" and stack[-1]:
+        taking, bound = build.store_fast(following.argval), bound | {following.argval}
+    if not taking:
+        return _continued(frame, target, stack, bound, like)
+    taking[0].positions = following.positions
+    return [*taking, *_continued(frame, target + 1, stack[:-1], bound, like)]
+
+
 def _continued(
     frame: Interrupted, target: int, stack: list[bool], bound: frozenset[str], like: Instruction
 ) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
-    then = continuation(code, target, stack, bound, frame.kept)
+    then = continuation(code, target, stack, bound)
     origin = origin_of(code)
     original = code if origin is None else origin.code
     first_in_cell = bool(original.co_argcount) and original.co_varnames[0] in original.co_cellvars
@@ -276,8 +298,7 @@ class StandIn:
 def stand_in(frame: Interrupted) -> StandIn:
     """The function that stands for a frame that was evaluated within another's graph."""
     original = frame.code
-    live = liveness(decode(original))[frame.index]
-    first, names, free = taken(original, live, frame.bound, frame.kept)
+    first, names, free = taken(original, frame.bound)
     setup, arguments = entrance(original, frame.stack, first, is_unbound(first, frame.bound, free), names, free)
     if frame.awaits:
         arguments.append(names_beside(original).own("inner"))
@@ -298,7 +319,7 @@ def generator_at(frame: Interrupted) -> StandIn:
     yielding = instructions[frame.index]
     begins = next(i for i, each in enumerate(instructions) if each.opname == "RESUME")
     within = {id(each) for each in instructions[begins + 1 :]}
-    first, names, free = taken(original, liveness(instructions)[frame.index], frame.bound, frame.kept)
+    first, names, free = taken(original, frame.bound)
     setup, arguments = entrance(original, frame.stack, first, is_unbound(first, frame.bound, free), names, free)
     at = next(i for i, each in enumerate(setup) if each.opname == "RESUME")
     setup[at:at] = [Instruction("RETURN_GENERATOR"), *build.pop()]

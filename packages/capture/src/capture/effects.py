@@ -5,6 +5,7 @@ All new values are pushed to locals first, so that no source is read after the f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from capture._native import address
@@ -13,9 +14,11 @@ from .bytecode import build
 from .emit import Emitter
 from .evaluator.globals import ProgramGlobals
 from .evaluator.side_effects import SideEffects
+from .sources import Source
 from .variables.base import Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
+from .variables.held_iterators import Held
 from .variables.placeholders import resolved
 
 
@@ -44,6 +47,12 @@ class Replay:
             found.extend(target.written())
         found.extend(v for _, (_, v) in self.globals if v is not None)
         return found
+
+    def passed(self) -> Iterator[Source]:
+        """What is at hand where iterators are moved: the last that each passed."""
+        for each in self.targets:
+            if isinstance(each, Held) and each.moved_over is not None:
+                yield each.moved_over
 
     def emit(self, e: Emitter) -> None:
         """Load everything, then apply in the order of first change."""

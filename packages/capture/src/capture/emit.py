@@ -16,7 +16,7 @@ from capture._native import address
 from . import _torch
 from .bytecode import Instruction, build
 from .names import Names
-from .sources import Const, Source
+from .sources import Const, Local, Source
 from .variables import iterators
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
@@ -49,6 +49,8 @@ class Emitter:
         self.source_temps: dict[Source, str] = {}
         self.save_sources = False
         self.shared: dict[Source, int] = {}
+        #: What is given by moving what goes over it, and only held.
+        self.late: set[Source] = set()
         self.results: list[Variable] = []
         self.cells: list[Cell] = []
         self.made: list[str] = []
@@ -129,6 +131,11 @@ class Emitter:
                 if found is not None and found is not variable:
                     yield found
 
+    def look(self, variable: Variable) -> tuple[Variable, bool, Iterable[Variable]]:
+        """What ``held_locals`` is told, once all is planned that others need."""
+        variable = whole(resolved(variable))
+        return variable, address(variable) in self.uses, self._classes_of(variable)
+
     def is_input(self, variable: Variable) -> bool:
         """Whether the value is read from its source."""
         return variable.source is not None
@@ -198,10 +205,29 @@ class Emitter:
             self.emit(build.load_fast(saved))
             return
         self.emit(self.reading(source))
-        if self.save_sources or self.shared.get(source, 0) > 1:
+        is_local = isinstance(source, Local) and source.local not in self.cellvars
+        if not is_local and (self.save_sources or self.shared.get(source, 0) > 1):
             name = self.temp()
             self.emit(build.copy(1), build.store_fast(name))
             self.source_temps[source] = name
+
+    def preload_source(self, source: Source) -> None:
+        """Have an input as it is now in a local; an argument is in one that no effect writes to."""
+        if source in self.source_temps or source in self.late:
+            return
+        if isinstance(source, Local) and source.local not in self.cellvars:
+            return
+        self.emit(self.reading(source))
+        self.have(source)
+
+    def takes_passed(self, source: Source) -> bool:
+        """Whether what lies there is not at hand yet, and needed for nothing but to be held: it may be read late."""
+        return source in self.late and source not in self.source_temps
+
+    def have(self, source: Source) -> None:
+        """Take off the stack what lies there, for who needs it."""
+        self.source_temps[source] = name = self.temp()
+        self.emit(build.store_fast(name))
 
     def reading(self, source: Source) -> list[Instruction]:
         """Instructions that read a source, from its parent's saved value if that is shared."""

@@ -20,7 +20,7 @@ from . import _native
 from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
-from .bytecode import Instruction, argument_names, assemble, build, liveness
+from .bytecode import Instruction, argument_names, assemble, build
 from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
@@ -32,17 +32,19 @@ from .evaluator.ways import STAYS
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind, LettingGo
+from .lifetimes import lifetimes_of
 from .resume import names_beside, origin_of, seen_by_super
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
 from .variables.base import Variable
 from .variables.functions import Cell
+from .variables.held_locals import held_locals
 from .variables.lifetimes import acts_as_it_dies
 from .variables.placeholders import NULL, resolved
 from .variables.reconstruction import CannotReconstruct
 from .visits import passing
-from .within import Within, interrupted, kept, load_stand_ins
+from .within import Within, interrupted, load_stand_ins
 
 #: Elements of changed inputs that a call keeps copies of, in case its graph raises: more would take longer than many a graph.
 _MOST_COPIED = 1 << 12
@@ -112,8 +114,10 @@ class Replacement:
             roots: list[Variable] = [frame.result]
             restored: dict[str, Variable] = {}
             within: list[Within] = []
+            live: frozenset[str] = frozenset()
         else:
-            restored = self._live_locals()
+            live = self._live
+            restored = {n: v for n, v in frame.local.items() if n in live}
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
             within = [Within(each) for each in self._attempt.suspended[1:]]
             roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
@@ -124,6 +128,14 @@ class Replacement:
         e.plan([*roots, *effects.roots()])
         told_of = m.classes.told_of(e.uses)
         e.plan(told_of)
+        if not self._attempt.finished:
+            held = held_locals(frame, live, e.look)
+            restored |= held
+            more = [*held.values(), *(v for each in within for v in each.hold(e.look))]
+            e.plan(more)
+            e.late = {v.source for v in map(resolved, more) if v.source is not None}.intersection(effects.passed())
+            e.late -= {v.source for v in map(resolved, roots) if v.source is not None}
+            roots += more
         for left in m.calls.unseen_ends(e.uses):
             raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
         m.identity.guard_all(m.recorder.graph)
@@ -188,6 +200,9 @@ class Replacement:
             for part in root.made_of():
                 self._preload(e, part)
             e.waiting.add(id(root))
+            return
+        if root.source is not None:
+            e.preload_source(root.source)
             return
         e.load(root)
         name = e.temp()
@@ -387,11 +402,12 @@ class Replacement:
         source = resolved(value).source
         return isinstance(source, Local) and source.local == name
 
-    def _live_locals(self) -> dict[str, Variable]:
-        """The locals that may still be read at the break, by ``super()`` too, and those that are kept."""
-        frame = self._frame
-        live = liveness(program_of(self._code).instructions)[frame.op.index] | kept(frame) | {seen_by_super(self._code)}
-        return {n: v for n, v in frame.local.items() if n in live}
+    @property
+    def _live(self) -> frozenset[str]:
+        """The locals that may still be read at the break, by ``super()`` too."""
+        live = lifetimes_of(self._code).read[self._frame.op.index]
+        first = seen_by_super(self._code)
+        return live if first is None else live | {first}
 
     def _foreign_cells(self) -> dict[str, Variable]:
         """The cells that have the places of the frame's own ones within a comprehension, whose variables are in the frame."""
@@ -423,7 +439,7 @@ class Replacement:
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
-        return [*e.out, *goes_on(interrupted(frame, awaits=bool(within)))]
+        return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within)))]
 
     def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:
         """Whether the variable of an argument is unbound, or has lost and does not get back what nothing else of the program's holds."""

@@ -14,10 +14,11 @@ from typing import Any
 from symshapes import dataclass
 
 from . import _native
-from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, liveness, stack_effect
+from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, stack_effect
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .identity_map import IdentityMap
+from .lifetimes import lifetimes_of
 from .names import Names
 
 _FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
@@ -206,7 +207,8 @@ def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
 class Continuation:
     """A resume function's code and what it takes: stack values, then the named locals; its free variables.
 
-    Where ``unbound``, the first local has no value: the code is given anything and drops it.
+    Where ``unbound``, the first local has no value: the code is given anything and drops it. Nor have those that are ``empty``,
+    which are not read: they are among the names so that all ways to an operation have one continuation.
     """
 
     code: CodeType
@@ -214,6 +216,7 @@ class Continuation:
     first: str | None
     unbound: bool
     names: tuple[str, ...]
+    empty: frozenset[str]
     free: tuple[str, ...]
 
 
@@ -225,12 +228,10 @@ def seen_by_super(code: CodeType) -> str | None:
     return original.co_varnames[0] if may_call else None
 
 
-def taken(
-    original: CodeType, live: frozenset[str], bound: frozenset[str], kept: frozenset[str]
-) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
-    """What goes on in the middle of a function takes beside the stack: the first local, live locals and those that are kept, and free variables."""
+def taken(original: CodeType, wanted: frozenset[str]) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """What goes on in the middle of a function takes beside the stack: the first local, the wanted locals, and free variables."""
     free = tuple(original.co_cellvars) + tuple(original.co_freevars)
-    names = tuple(sorted(((live | kept) & bound) - set(free)))
+    names = tuple(sorted(wanted - set(free)))
     first = seen_by_super(original)
     if first is None:
         return None, names, free
@@ -253,15 +254,14 @@ def is_unbound(first: str | None, bound: frozenset[str], free: tuple[str, ...]) 
     return first is not None and first not in bound and first not in free
 
 
-def continuation(
-    root: CodeType, target: int, stack: list[bool], bound: frozenset[str], kept: frozenset[str]
-) -> Continuation:
-    """The function that goes on at operation ``target`` of ``root`` with such a stack and these bound locals; some are kept, read or not."""
+def continuation(root: CodeType, target: int, stack: list[bool], bound: frozenset[str]) -> Continuation:
+    """The function that goes on at operation ``target`` of ``root`` with such a stack and these locals that have values."""
     origin = _origins.get(root)
     original = root if origin is None else origin.code
     at = target if origin is None else origin.index(target)
     instructions = decode(original)
-    first, names, free = taken(original, liveness(instructions)[at], bound, kept)
+    lifetimes = lifetimes_of(original)
+    first, names, free = taken(original, (lifetimes.read[at] & bound) | lifetimes.hold[at])
     unbound = is_unbound(first, bound, free)
     key = (at, tuple(stack), first, unbound, names)
     known = _functions.get(original)
@@ -270,7 +270,7 @@ def continuation(
     code = known.get(key)
     if code is None:
         code = known[key] = _resume_code(original, instructions, at, stack, first, unbound, names, free)
-    return Continuation(code, tuple(stack), first, unbound, names, free)
+    return Continuation(code, tuple(stack), first, unbound, names, frozenset(names) - bound, free)
 
 
 def _resume_code(
@@ -380,7 +380,10 @@ def stub(
     for name in names:
         args += [*build.load_fast(name), *build.delete_fast(name)]
     for name in then.names:  # theirs alone from here on: what goes on lets go of a value as the program does
-        args += [*build.load_fast(name), *build.delete_fast(name)]
+        if name in then.empty:
+            args += build.load_const(None)
+        else:
+            args += [*build.load_fast(name), *build.delete_fast(name)]
     if in_resume:
         packed = [*load, *args, *build.build_tuple(count), *build.build_tuple(2)]
         out += [*build.push_callable(build.load_const(TailCall)), *packed, *build.call(1), *build.return_value()]

@@ -8,21 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .breaking import Interrupted, made_function, passing_on, stand_in
-from .bytecode import build, liveness
+from .bytecode import build
 from .emit import Emitter
 from .errors import SkipFrame
 from .evaluator.frame import Frame
-from .evaluator.program import program_of
+from .lifetimes import lifetimes_of
 from .resume import taken
-from .sources import Local
 from .variables.base import Variable
 from .variables.constants import Constant
-from .variables.placeholders import NULL, resolved
-from .variables.tensors import Tensor
+from .variables.held_locals import Look, held_locals
+from .variables.placeholders import NULL
 
 
-def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
-    """Where a frame stands, for the code generator."""
+def interrupted(frame: Frame, bound: frozenset[str], *, awaits: bool) -> Interrupted:
+    """Where a frame stands, for the code generator; ``bound`` are the locals that have their values."""
     plain = next((name for name in frame.local if frame.holds_cell(name) and name not in frame.cells), None)
     if plain is not None:
         raise SkipFrame(f"a break where {plain!r} is a comprehension's variable, and a cell elsewhere")
@@ -32,22 +31,10 @@ def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
         frame.globals,
         frame.op.index,
         stack,
-        frozenset(frame.local),
-        kept(frame),
+        bound,
         awaits,
         awaits and frame.drops,
         awaits and frame.hands_over,
-    )
-
-
-def kept(frame: Frame) -> frozenset[str]:
-    """The locals that hold what nobody else may hold, as the program's do to its end: it may be seen when that dies.
-
-    Of what the captured frame was given, tensors and constants aside, which are guarded to be that.
-    """
-    held = {name: resolved(value) for name, value in frame.local.items()}
-    return frozenset(
-        name for name, v in held.items() if isinstance(v.source, Local) and not isinstance(v, Tensor | Constant)
     )
 
 
@@ -56,12 +43,27 @@ class Within:
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        live = liveness(program_of(frame.code).instructions)[frame.op.index]
-        first, names, free = taken(frame.code, live, frozenset(frame.local), kept(frame))
+        self._live = lifetimes_of(frame.code).read[frame.op.index]
+        first, _, free = taken(frame.code, self._live)
         self.stack = [value for value in frame.stack if value is not NULL]
         self.first = [] if first is None else [_first(frame, first)]
-        self.locals = [frame.local[name] for name in names]
+        self._named = {name: value for name, value in frame.local.items() if name in self._live}
+        self._beside = {*free, first}
+        #: The locals that have their values.
+        self.bound = frozenset(name for name in frame.local if name in self._live or name == first)
         self.cells: list[Variable] = [frame.cells[name] for name in free]
+
+    def hold(self, look: Look) -> Iterable[Variable]:
+        """Take what the other locals hold as well, which is given: see ``held_locals``."""
+        held = held_locals(self.frame, self._live, look)
+        self._named |= held
+        self.bound |= held.keys()
+        return held.values()
+
+    @property
+    def locals(self) -> list[Variable]:
+        """The values of locals, by their names."""
+        return [self._named[name] for name in sorted(self._named) if name not in self._beside]
 
     def values(self) -> Iterator[Variable]:
         """All of them."""
@@ -82,7 +84,7 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within]) -> None:
     for code, which in caller.passed:
         e.emit(build.load_const(passing_on(code, which)))
     frame, *inner = frames
-    made = stand_in(interrupted(frame.frame, awaits=bool(inner)))
+    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner)))
     if not made.free:
         e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
     else:

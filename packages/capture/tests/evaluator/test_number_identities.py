@@ -62,3 +62,13 @@ def test_as_plain(fn: Callable[..., Any], k: Any) -> None:
 def test_a_number_that_was_computed_is_no_literal_without_a_break() -> None:
     x = torch.ones(3)
     assert capture.compile(tried, fullgraph=True)(x, BIG)[1:] == (False, False)
+
+
+def test_the_hash_of_a_nan_is_of_the_object() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        n = float("nan")
+        return hash(n) == object.__hash__(n), x + 1
+
+    compiled, x = capture.compile(fn), torch.ones(1)
+    for _ in range(2):
+        assert compiled(x)[0] and fn(x)[0]

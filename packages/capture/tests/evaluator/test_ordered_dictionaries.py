@@ -112,3 +112,17 @@ def test_attributes_of_one_from_outside() -> None:
     compiled = capture.compile(program)
     assert called(compiled) == called(program)
     assert not [each.reason for each in capture.report(compiled).breaks if "raises" not in each.reason]
+
+
+def test_an_order_with_keys_that_are_not_there_is_the_programs_to_meet() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        od = collections.OrderedDict(spam=1, ham=2)
+        dict.__delitem__(od, "spam")
+        try:
+            return repr(od), x
+        except KeyError as error:
+            return error.args, x + 1
+
+    compiled, x = capture.compile(fn), torch.ones(1)
+    for _ in range(2):
+        assert compiled(x) == fn(x)

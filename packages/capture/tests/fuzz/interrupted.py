@@ -27,9 +27,8 @@ FILES = sorted(
 )
 """Those of ``markers`` have a process of their own."""
 
-#: What is different by more than the break: two texts of one content may be one object or two, and a variable that is not read
-#: any more is let go of at a break.
-LEFT_OUT = ("texts_that_are_equal_break", "texts_joined_break", "subclasses_of_one_in_frame_break")
+#: What is different by more than the break: two texts of one content may be one object or two.
+LEFT_OUT = ("texts_that_are_equal_break", "texts_joined_break")
 
 
 @capture.disable

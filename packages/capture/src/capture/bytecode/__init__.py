@@ -3,6 +3,7 @@
 from capture.bytecode.assemble import assemble
 from capture.bytecode.decode import argument_count, argument_names, decode, scan
 from capture.bytecode.flow import (
+    bindings,
     falls_through,
     is_jump,
     liveness,
@@ -21,6 +22,7 @@ __all__ = [
     "argument_count",
     "argument_names",
     "assemble",
+    "bindings",
     "decode",
     "falls_through",
     "is_jump",

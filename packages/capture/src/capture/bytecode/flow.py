@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import opcode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from capture.bytecode.decode import operand_families
@@ -18,8 +18,9 @@ TERMINATORS = frozenset(
     }
 )  # fmt: skip
 
-_DEFINES = frozenset({"STORE_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
+_UNBINDS = frozenset({"LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 _ONLY_DEFINES = frozenset({"STORE_FAST"})
+_DEFINES = _UNBINDS | _ONLY_DEFINES
 
 
 def is_jump(instruction: Instruction) -> bool:
@@ -145,6 +146,33 @@ def liveness(instructions: Sequence[Instruction]) -> list[frozenset[str]]:
                 changed = True
     memo: dict[int, frozenset[str]] = {}
     return [memo.setdefault(bits, frozenset(_named(bits, names))) for bits in live[:-1]]
+
+
+def bindings(instructions: Sequence[Instruction], given: Iterable[str]) -> list[frozenset[str]]:
+    """The locals that may have a value before each instruction, where those ``given`` have one at the start; cells aside."""
+    index = index_of(instructions)
+    names = {name: place for place, name in enumerate(given)}
+    before = [0] * len(instructions)
+    reached = [False] * len(instructions)
+    todo = [(0, (1 << len(names)) - 1)] if instructions else []
+    while todo:
+        at, bound = todo.pop()
+        if reached[at] and not bound & ~before[at]:
+            continue
+        reached[at] = True
+        bound = before[at] = before[at] | bound
+        instruction = instructions[at]
+        if instruction.handler is not None:
+            todo.append((position_of(index, instruction.handler.target), bound))
+        if instruction.opname in _DEFINES:
+            bit = 1 << names.setdefault(_slot(instruction.argval), len(names))
+            bound = bound & ~bit if instruction.opname in _UNBINDS else bound | bit
+        if instruction.target is not None:
+            todo.append((position_of(index, instruction.target), bound))
+        if falls_through(instruction):
+            todo.append((at + 1, bound))
+    memo: dict[int, frozenset[str]] = {}
+    return [memo.setdefault(bits, frozenset(_named(bits, names))) for bits in before]
 
 
 def _slot(name: Any) -> str:

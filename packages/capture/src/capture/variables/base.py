@@ -119,6 +119,9 @@ class Variable:
     holder: Variable | None = None
     payload: Variable | None = None
 
+    #: Whether nobody can tell how long it lives, as of numbers, and it keeps nothing else alive.
+    holds_nothing = False
+
     def python_type(self) -> type:
         """The class that ``type()`` gives."""
         raise Unsupported(f"type of {self!r}")

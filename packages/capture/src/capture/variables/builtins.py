@@ -281,7 +281,10 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         value.settle(m, set())
     plain = isinstance(value, Constant | Symbolic) or (isinstance(value, Tuple) and hashes_as_itself(value))
     if plain and m.builder.is_constant(value):
-        return Constant(m.builder.fold(hash, [m.builder.to_python(value)]))
+        real = m.builder.to_python(value)
+        if isinstance(real, float | complex) and real != real:
+            raise Unsupported("hash of a NaN, which is of the object")
+        return Constant(m.builder.fold(hash, [real]))
     if isinstance(value, Object) and class_lookup(m, value.cls, "__hash__")[0] is None:
         m.errors.throw(TypeError, f"unhashable type: {shown_type(value.cls)!r}")
     if isinstance(value, Object):

@@ -98,6 +98,8 @@ def _is_of_metaclass(value: Variable) -> bool:
 class Constant(Real):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
+    holds_nothing = True
+
     #: Whether it is the very object that stands in the program's code.
     in_code = False
 

@@ -71,17 +71,27 @@ def part_of(iterator: Any, index: int) -> Any:
     return iterator.__reduce__()[1][index]
 
 
+def pass_over(iterator: Any, steps: int) -> Any:
+    """Move an iterator, and give the last of what it passed; None if it has changed what it goes over."""
+    passed: collections.deque[Any] = collections.deque(maxlen=1)
+    with contextlib.suppress(RuntimeError):  # as below
+        passed.extend(itertools.islice(iterator, steps))
+    return passed.pop() if passed else None
+
+
 def advance(iterator: Any, steps: int, ended: bool) -> None:
     """Move an iterator; one that ended gives nothing any more, whatever becomes of what it was over."""
     over_list = type(iterator) is _LIST
     if over_list and steps:
-        _set_place(iterator, iterator.__reduce__()[2] + steps)  # the list may have lost what was taken
+        iterator.__setstate__(iterator.__reduce__()[2] + steps)  # the list may have lost what was taken
+        if not ended:
+            return
         steps = 0
     # What it was over may have changed since: then it says so to whoever goes on with it.
     with contextlib.suppress(RuntimeError):
         collections.deque(itertools.islice(iterator, steps), maxlen=0)
         if ended and over_list:
-            _set_place(iterator, sys.maxsize)
+            iterator.__setstate__(sys.maxsize)
         if ended:
             next(iterator, None)
 
@@ -154,6 +164,21 @@ class Held(Moved, Iterator):
         entry = Lazy(value, source)
         m.guards.reach_content(entry)
         return entry
+
+    @property
+    def moved_over(self) -> Source | None:
+        """Where the element is read from that is at hand where the real one is moved; None if none is."""
+        if self.ended or self.taken_by_others or not self.taken or self.cls is _LIST or self.source is None:
+            return None
+        return Applied(self.source, self.look, self.taken - 1)
+
+    def replay(self, e: Emitter) -> None:
+        """Move the real one; who holds what it passed has it of that."""
+        if self.moved_over is None or not e.takes_passed(self.moved_over):
+            super().replay(e)
+            return
+        e.call(pass_over, [self, Constant(self.taken)])
+        e.have(self.moved_over)
 
     def end(self, m: Interpreter) -> None:
         """Note that it gives nothing any more, which is guarded."""
@@ -417,7 +442,7 @@ class HeldReversed(ItemIterator):
 
 
 def _put_back(iterator: Any, position: int, ended: bool) -> None:
-    _set_place(iterator, position)
+    iterator.__setstate__(position)
     if ended:
         next(iterator, None)
 

@@ -32,7 +32,8 @@ _HOOKS_OF_ALL = {id(v) for k, v in vars(torch_module).items() if k.startswith("_
 
 def numbered(value: dict[Any, Any]) -> bool:
     """Whether the keys are numbers, such as those that torch counts its hooks by: each equal module has others."""
-    return bool(value) and all(type(key) is int for key in value)
+    # Past the order of an `OrderedDict`, which may have keys that it does not have.
+    return bool(value) and all(type(key) is int for key in dict.keys(value))
 
 
 class Numbered(Dict):

@@ -44,6 +44,8 @@ def is_written(number: int) -> bool:
 class Symbolic(Variable):
     """``value`` is a ``torch.SymInt``, ``SymFloat`` or ``SymBool``; ``node`` computes it in the graph."""
 
+    holds_nothing = True
+
     node: fx.Node
 
     def __init__(self, node: fx.Node, value: Any) -> None:

@@ -47,6 +47,12 @@ class Emitter(Protocol):
     def load_source(self, source: Source) -> None:
         """Push what is read from a source."""
 
+    def takes_passed(self, source: Source) -> bool:
+        """Whether what lies there is not at hand yet, and needed for nothing but to be held: it may be read late."""
+
+    def have(self, source: Source) -> None:
+        """Take off the stack what lies there, for who needs it."""
+
     def load_many(self, values: Iterable[Any]) -> int:
         """Push values one after the other; how many."""
 

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from capture.breaking import Interrupted, begun, generator_at, made_function
-from capture.bytecode import build, liveness
+from capture.bytecode import build
+from capture.lifetimes import lifetimes_of
 from capture.resume import taken
 
 from .base import Variable
 from .constants import Constant
+from .held_locals import held_locals
 from .placeholders import NULL
 from .reconstruction import Emitter
 
@@ -24,11 +26,14 @@ class Rest:
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
-        live = liveness(frame.program.instructions)[frame.op.index]
-        first, names, free = taken(frame.code, live, frozenset(frame.local), frozenset())
+        live = lifetimes_of(frame.code).read[frame.op.index]
+        local = {name: value for name, value in frame.local.items() if name in live}
+        local |= held_locals(frame, live)
+        self.bound = frozenset(local)
+        first, names, free = taken(frame.code, self.bound)
         self.first = [] if first is None else [self._first(first)]
         self.stack = [value for value in frame.stack if value is not NULL]
-        self.locals = [frame.local[name] for name in names]
+        self.locals = [local[name] for name in names]
         self.cells = [frame.cells[name] for name in free]
 
     @staticmethod
@@ -54,9 +59,7 @@ class Rest:
         """Push the generator."""
         frame = self.frame
         stack = tuple(value is not NULL for value in frame.stack)
-        place = Interrupted(
-            frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), frozenset(), False, False, False
-        )
+        place = Interrupted(frame.code, frame.globals, frame.op.index, stack, self.bound, False, False, False)
         made = generator_at(place)
         function = e.temp()
         e.emit(build.push_callable(build.load_const(made_function)), build.load_const(made.code))

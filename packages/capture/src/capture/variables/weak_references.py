@@ -15,6 +15,8 @@ from .objects import Object
 class OwnReference(Variable):
     """``weakref.ref`` of an object that the frame made: it lives for as long as something in the program is seen to hold it."""
 
+    holds_nothing = True
+
     def __init__(self, referent: Variable) -> None:
         self.referent = referent
 
