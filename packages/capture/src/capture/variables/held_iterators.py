@@ -96,10 +96,6 @@ def advance(iterator: Any, steps: int, ended: bool) -> None:
             next(iterator, None)
 
 
-def _set_place(iterator: Any, place: int) -> None:
-    iterator.__setstate__(place)
-
-
 def counted(count: int, what: Callable[[Any], int], iterator: Any) -> bool:
     """Whether an iterator is counted to be so many."""
     return what(iterator) == count
