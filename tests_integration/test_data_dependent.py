@@ -461,6 +461,10 @@ def two_lengths(first: torch.Tensor, second: torch.Tensor) -> Any:
     return torch.where(x > y, x, y) + x.sum(), x + y, x.clone().add_(y)
 
 
+def with_twice_as_many(first: torch.Tensor, second: torch.Tensor, third: torch.Tensor) -> torch.Tensor:
+    return torch.cat([first[first > 0], second[second > 0]]) * third[third > 0].repeat(2)
+
+
 ALIKE: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "a length and a known one": (
         scaled_rows,
@@ -476,6 +480,17 @@ ALIKE: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                 ([1.0, 2], [1.0]),
                 ([1.0], [1.0]),
                 ([1.0, 2], [1.0, 2, 3]),
+            )
+        ],
+    ),
+    "a length of those found before it": (
+        with_twice_as_many,
+        [
+            tuple(map(torch.tensor, lengths))
+            for lengths in (
+                ([1.0, 2, 3], [4.0, -1], [1.0, 2]),
+                ([1.0, -2], [2.0, -1], [3.0, -1]),
+                ([1.0, 2, 3], [4.0, 5], [1.0, 2]),
             )
         ],
     ),

@@ -66,3 +66,18 @@ def test_a_view_taken_outside_was_made_within_too() -> None:
             assert torch.equal(given, expected) and given.stride() == expected.stride()
         with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
             compiled(x)[0].add_(1)
+
+
+def written_within(x: torch.Tensor) -> torch.Tensor:
+    viewed = x.view(-1)
+    with torch.inference_mode():
+        viewed.mul_(2)
+    return x
+
+
+def test_an_inference_tensor_from_outside_is_written_within() -> None:
+    compiled = capture.compile(written_within, lambda module, _: module.forward)
+    for within in (False, True, False):
+        with torch.inference_mode(within):
+            x = torch.ones(2, 3)
+        assert compiled(x) is x and torch.equal(x, torch.full((2, 3), 2.0)) and x.is_inference() is within

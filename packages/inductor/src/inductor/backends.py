@@ -17,7 +17,7 @@ import torch
 from inductor.device import DeviceBackend
 from inductor.distributions import distributions_saying, normal
 from inductor.traits import DeviceTraits
-from symshapes import dataclass
+from symshapes import dataclass, import_whole
 
 GROUP = "inductor.device_backends"
 VARIABLE = "INDUCTOR_DEVICE_BACKENDS"
@@ -120,6 +120,7 @@ def _named(kind: str, distribution: str, installed: Mapping[str, EntryPoint]) ->
         )
         raise LookupError(message)
     if (kind, name) not in _loaded:
+        import_whole(installed[name].module)  # since its own import is no matter of threads that fork
         made: DeviceBackend = installed[name].load()()
         if made.device_type != kind:
             raise LookupError(

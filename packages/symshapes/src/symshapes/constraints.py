@@ -422,15 +422,16 @@ class Constraints:
                 self.refine(symbol, ValueRange(-inf, value - 1))
 
     def _solvable(self, variable: list[Term]) -> Symbol | None:
-        """The latest symbol that an equation gives as an expression of the others."""
+        """The latest symbol that an equation gives as an expression of the others; none that the run finds before one of those."""
         best = None
-        mixed = any(
-            self.order.get(symbol, (False, 0))[0] for _, monomial in variable for symbol in monomial.free_symbols
+        last = max(
+            (self.order.get(s, (False, 0)) for _, monomial in variable for s in monomial.free_symbols), default=None
         )
+        found_by_run = last is not None and last[0]
         for coefficient, monomial in variable:
             if abs(coefficient) != 1 or not monomial.is_Symbol or monomial not in self.order:
                 continue
-            if mixed and not self.order[monomial][0]:
+            if found_by_run and self.order[monomial] != last:
                 continue
             if any(monomial in other.free_symbols for _, other in variable if other is not monomial):
                 continue

@@ -9,18 +9,51 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_WHOLE = threading.RLock()
-os.register_at_fork(before=_WHOLE.acquire, after_in_parent=_WHOLE.release, after_in_child=_WHOLE.release)
+
+class _Imports:
+    """Which threads import, so that none forks meanwhile. Those that import do not wait for each other here: the locks of their modules see to that."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._depth: Counter[int] = Counter()
+        os.register_at_fork(
+            before=self._before_fork, after_in_parent=self._after_in_parent, after_in_child=self._after_in_child
+        )
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._depth[threading.get_ident()] += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._depth[threading.get_ident()] -= 1
+            if not self._depth[threading.get_ident()]:
+                del self._depth[threading.get_ident()]
+                self._changed.notify_all()
+
+    def _before_fork(self) -> None:
+        self._changed.acquire()
+        self._changed.wait_for(lambda: not self._depth.keys() - {threading.get_ident()})
+
+    def _after_in_parent(self) -> None:
+        self._changed.release()
+
+    def _after_in_child(self) -> None:
+        self._changed = threading.Condition()  # for the other one threads may wait that the child has not
+
+
+_IMPORTS = _Imports()
 
 
 def import_whole(name: str) -> ModuleType:
     """Import a module that nothing needed until now. No thread forks meanwhile: its child would wait for a half imported module forever."""
-    with _WHOLE:
+    with _IMPORTS:
         return import_module(name)
 
 
@@ -45,7 +78,7 @@ def _imported(package: str, name: str, module: str, theirs: str) -> Any:
 
     def read(self: ModuleType) -> Any:
         if not known:
-            known.append(getattr(import_module(module), theirs))
+            known.append(getattr(import_whole(module), theirs))
         return known[0]
 
     def write(self: ModuleType, value: Any) -> None:

@@ -1,8 +1,13 @@
 """A table by operator whose entries are made by name."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
+from symshapes import rules
+from symshapes.facts import facts_of
 from symshapes.rules import by_operator
 from symshapes.rules.by_operator import ByOperator, aten
 from symshapes.rules.registry import RULES
@@ -43,6 +48,54 @@ def test_entries_that_wait_are_imported_until_one_is_there(monkeypatch):
     assert table[torch.ops.aten.relu.default] == "second" and table.further == ["third"]
     assert table.get(torch.ops.aten.cos.default) is None and not table.further
     assert set(table) == {getattr(torch.ops.aten, name).default for name in names.values()}
+
+
+def test_a_thread_that_looks_while_another_imports_the_last_finds_its_entries(monkeypatch):
+    table: ByOperator[str] = ByOperator()
+    table.further += ["first", "last"]
+    monkeypatch.setattr(
+        by_operator,
+        "import_whole",
+        lambda module: table.named.update({{"first": "sin", "last": "cos"}[module]: module}),
+    )
+
+    class Named(dict[str, str]):
+        def get(self, name, default=None):
+            found = super().get(name, default)
+            while table.further:
+                table._import_further()  # as the other thread does, just after this one looked
+            return found
+
+    table.named = Named()
+    assert table.by_name(torch.ops.aten.cos.default) == "last"
+
+
+IN_PLACE = """
+import torch
+from symshapes import FakeMode
+from symshapes.rules.registry import RULES
+before = list(RULES.further)
+with FakeMode():
+    x = torch.zeros(3)
+    x.add_(1).mul_(x).div_(2).relu_()
+assert before and RULES.further == before, RULES.further
+"""
+
+
+def test_what_writes_and_has_no_rule_of_its_own_imports_none():
+    done = subprocess.run([sys.executable, "-c", IN_PLACE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rules_of_what_writes_stand_with_those_of_functional_operators():
+    """Or with those that are always there: none is missed since no further module is imported for it."""
+    len(RULES)
+    for name, rule in RULES.named.items():
+        for op in aten(name):
+            functional = facts_of(op).functional
+            of_it = RULES.get(functional)
+            if of_it is not None and f"{rules.__name__}.{rule.__module__.rpartition('.')[2]}" in rules.FURTHER:
+                assert of_it.__module__ == rule.__module__, name
 
 
 def test_every_rule_has_an_operator_in_some_release():

@@ -18,6 +18,7 @@ from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import UserIterator
 from capture.variables.lookups import class_lookup, has_entry, is_among, shown_type
+from capture.variables.mapping_inputs import ReadOnly
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic, is_written
 from capture.variables.objects import Object
@@ -395,6 +396,8 @@ def _compare_objects(
             answer = _compare_known_with(m, symbol, owner, other, method)
             if answer is not None:
                 return answer
+        if isinstance(owner, ReadOnly) and symbol in ("==", "!="):
+            return compare(m, symbol, owner.shown(), other)
         if not isinstance(owner, Object):
             told = _asked(m, owner, other, method)
             if told is not None:

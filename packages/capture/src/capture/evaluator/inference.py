@@ -6,6 +6,7 @@ is an inference tensor, which the graph's result is not: `departures` makes one 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from capture._torch import inference_guard
 from capture.errors import Unsupported
+from capture.variables.tensors import Tensor
 
 _NOTHING = nullcontext()
 
@@ -57,6 +59,14 @@ class InferenceBlocks:
             raise Unsupported("leaving inference mode that was not entered last")
         self._entered.pop()[1].__exit__(None, None, None)
         return torch.is_grad_enabled()
+
+    def written(self, tensors: Iterable[Tensor]) -> None:
+        """Something was written. The graph, which is outside of all blocks, may write to no inference tensor that it is given."""
+        if not self._entered or self.before:
+            return
+        for each in tensors:
+            if each.value is not None and each.value.is_inference() and each.fake._version != each.node.meta["version"]:
+                raise Unsupported("a write, in inference mode, to an inference tensor from outside")
 
     def undo(self) -> None:
         """Leave all."""

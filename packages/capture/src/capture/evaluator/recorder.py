@@ -278,6 +278,8 @@ class GraphRecorder:
             self._note_offsets(self.fake_mode.counted_from_start)
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
+        if wrote:
+            self.inference.written(self.fakes.values())
         plain = type(result) is not FakeTensor and self._is_plain(result)
         if plain and not acts:
             if promises:

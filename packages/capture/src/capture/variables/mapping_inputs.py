@@ -153,6 +153,10 @@ def shown_by(view: Any, _: int = 0) -> Any:
 class ReadOnly(Variable):
     """What a view refuses, wherever what it shows comes from."""
 
+    def shown(self) -> Variable:
+        """What objects are compared with in its place."""
+        raise NotImplementedError
+
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         m.errors.throw(TypeError, "'mappingproxy' object does not support item assignment")
 
@@ -165,6 +169,9 @@ class InputView(ReadOnly, Dict):
 
     def hash_key(self, m: Interpreter) -> Hashable:
         raise Unsupported("the hash of a mappingproxy")  # it may be that of what it shows
+
+    def shown(self) -> Variable:
+        raise Unsupported("a mappingproxy compared with an object, which is asked about what it shows")
 
     def as_operand(self, m: Interpreter) -> Variable:
         return self.py_copy(m)

@@ -25,6 +25,9 @@ class MappingProxy(ReadOnly):
     def python_type(self) -> type:
         return types.MappingProxyType
 
+    def shown(self) -> Variable:
+        return self.mapping
+
     def truth(self, m: Interpreter) -> bool:
         return m.operators.truth(self.mapping)
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import types
 
 
 from .registry import program
@@ -271,3 +273,39 @@ def subclasses_of_descriptors_in_a_class_break(x):
             return x
 
     return Owner().doubled, Owner.doubled
+
+
+class AsksForTheClass:
+    def __eq__(self, other):
+        return type(other).__name__
+
+    __hash__ = None
+
+
+@program
+def read_only_views_compared_with_objects(x):
+    def compared(made, other):
+        view = types.MappingProxyType(made)
+        return (
+            view == made,
+            made == view,
+            view != made,
+            view == other,
+            other == view,
+            view == AsksForTheClass(),
+            AsksForTheClass() == view,
+        )
+
+    return (
+        x + 1,
+        compared(MyDict(a=1), MyDict(a=2)),
+        compared({"a": 1}, MyDict(a=1)),
+    )
+
+
+VIEW = types.MappingProxyType(collections.OrderedDict(a=1))
+
+
+@program
+def read_only_views_from_outside_compared_with_objects_break(x):
+    return x + 1, VIEW == AsksForTheClass(), AsksForTheClass() == VIEW, VIEW == MyDict(a=1)

@@ -17,10 +17,12 @@ from symshapes.rules import (  # noqa: F401
 from symshapes.rules.layout import TensorMeta, View, contiguous_strides, looks_channels_last
 from symshapes.rules.registry import RULES, DataDependentError, missing_rules, register_rule, reset_rules
 
-RULES.further += [
+#: Each takes what it uses of others' rules from those before it.
+FURTHER = tuple(
     f"{__name__}.{family}"
     for family in ("reductions", "joining", "convolution", "losses", "linalg", "foreach", "rnn", "spectral")
-]
+)
+RULES.further += FURTHER
 _SHIPPED = dict(RULES.given)
 
 

@@ -7,6 +7,7 @@ a dozen. A name that this release of torch lacks is never looked up.
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +26,13 @@ def aten(name: str) -> list[Any]:
     return [] if found is None else [found]
 
 
+def _name_in_aten(op: Any) -> str | None:
+    if not isinstance(op, _torch.OpOverload) or op.namespace != "aten":
+        return None
+    name: str = op.name()
+    return name.removeprefix("aten::")
+
+
 class ByOperator(MutableMapping[Any, Entry]):
     """By `OpOverload`. What is set for an operator goes before what is set for its name."""
 
@@ -35,20 +43,26 @@ class ByOperator(MutableMapping[Any, Entry]):
         self.further: list[str] = []
         """Modules that have entries for names which those that are imported lack: imported in this order while one is looked for."""
 
-    def by_name(self, op: Any) -> Entry | None:
-        """The entry made for the name of an operator, whatever is set for the operator itself."""
-        if not isinstance(op, _torch.OpOverload) or op.namespace != "aten":
+    def by_name(self, op: Any, beside: Any = None) -> Entry | None:
+        """The entry made for the name of an operator, whatever is set for the operator itself.
+
+        One that has no entry unless it stands with that of the operator `beside` is not looked for further where this one's is there.
+        """
+        name = _name_in_aten(op)
+        if name is None:
             return None
-        name = op.name().removeprefix("aten::")
-        while (found := self.named.get(name)) is None and self.further:
+        while True:
+            waiting = bool(self.further)  # asked first: another thread may import the last of them meanwhile
+            found = self.named.get(name)
+            if found is not None or not waiting or _name_in_aten(beside) in self.named:
+                return found
             self._import_further()
-        return found
 
     def _import_further(self) -> None:
         for module in self.further[:1]:
             import_whole(module)  # another thread that looks for one waits here until all of the module is there
-            if self.further[:1] == [module]:
-                del self.further[0]
+            with suppress(ValueError):  # which that one may have taken out
+                self.further.remove(module)
 
     def __getitem__(self, op: Any) -> Entry:
         found = self.given.get(op)

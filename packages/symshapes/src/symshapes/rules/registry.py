@@ -51,7 +51,9 @@ def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
     """The rule of an operator, if it has one, and its facts: one look-up for both."""
     found = _KNOWN.get(op)
     if found is None:
-        rule, facts = RULES.get(op), facts_of(op)
+        facts = facts_of(op)
+        # Most that write have no rule of their own, and those that do have it beside the functional one's.
+        rule = RULES.given.get(op) or RULES.by_name(op, beside=facts.functional)
         # In place it demands what it demands of the same arguments where it is functional.
         demanded = DEMANDS.get(op) or DEMANDS.get(facts.functional)
         if rule is not None and demanded is not None:
