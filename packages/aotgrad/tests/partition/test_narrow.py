@@ -39,10 +39,21 @@ def sorted_rows(x, w):
     return ((x @ w).sort(dim=-1)[0],)
 
 
+def between(x, w):
+    return ((x @ w).clamp(-1.0, 2.0) * 2,)
+
+
+def between_and_itself(x, w):
+    product = x @ w
+    return (product.clamp(-1.0, 2.0) * product.sin(),)
+
+
 DROPPED = leaf(ROWS, 8), leaf(8, COLUMNS)
 PROGRAMS = {
     "a mask of dropout": (dropped, DROPPED, [torch.bool]),
     "what ReLU let through": (rectified, (*DROPPED, leaf(COLUMNS, 2)), [torch.bool, torch.bool, torch.float32]),
+    "what lies between two numbers": (between, DROPPED, [torch.bool]),
+    "what is read for other reasons, too": (between_and_itself, DROPPED, [torch.float32]),
     "positions in a plane": (pooled, (leaf(2, 3, 66, 66), leaf(32, 3, 3, 3)), [torch.float32, torch.int16]),
     "places in a row": (sorted_rows, DROPPED, [torch.uint8]),
 }

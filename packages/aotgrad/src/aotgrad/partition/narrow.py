@@ -76,23 +76,33 @@ def answered(joint: JointGraph, saved: Sequence[fx.Node], kept: Collection[fx.No
 
 
 def _question(node: fx.Node, computed: Collection[fx.Node]) -> list[fx.Node]:
-    """The calls, one made of another, through which alone those `computed` read a value, up to the first that is smaller; or none."""
-    path: list[fx.Node] = []
-    last = node
-    while len(path) < LONGEST:
-        readers = [user for user in last.users if user in computed or user.op == "output"]
-        if (
-            len(readers) != 1
-            or readers[0].all_input_nodes != [last]
-            or stays(readers[0])
-            or not reads_by_element(readers[0])
+    """The calls, made of one another, through which alone those `computed` read a value, up to the first through which all of them do
+    and that is smaller (`ge` and `le`, and both of them); or none."""
+    asked = [node]
+    while len(asked) <= LONGEST:
+        readers = [
+            user
+            for each in asked
+            for user in each.users
+            if (user in computed or user.op == "output") and user not in asked
+        ]
+        last = asked[-1]
+        if bytes_of(last.meta["val"]) < bytes_of(node.meta["val"]) and all(
+            last in user.all_input_nodes and not {*asked[:-1]}.intersection(user.all_input_nodes) for user in readers
         ):
+            return asked[1:]
+        found = next((user for user in readers if _asks_only(user, asked)), None)
+        if found is None:
             return []
-        (last,) = readers
-        path.append(last)
-        if bytes_of(last.meta["val"]) < bytes_of(node.meta["val"]):
-            return path
+        asked.append(found)
     return []
+
+
+def _asks_only(user: fx.Node, asked: Collection[fx.Node]) -> bool:
+    """Whether a call reads nothing but these, by the element."""
+    return (
+        user.op != "output" and {*asked}.issuperset(user.all_input_nodes) and not stays(user) and reads_by_element(user)
+    )
 
 
 def _narrowest(node: fx.Node) -> torch.dtype | None:
