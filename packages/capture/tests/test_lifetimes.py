@@ -865,3 +865,24 @@ def test_what_goes_on_after_a_break_alone_holds_what_it_was_given(many: bool) ->
     compiled = capture.compile(fn)
     for _ in range(3):
         assert outcome(compiled) == outcome(fn)
+
+
+def test_a_variable_that_hands_on_what_it_had_lets_go_of_it() -> None:
+    def fn(x: torch.Tensor, held: list[Any]) -> Any:
+        first = held.pop()
+        second = first
+        first = None
+        print(end="")
+        second = None  # noqa: F841
+        LOG.append("after")
+        print(end="")
+        return x + 1
+
+    def seen(call: Callable[..., Any]) -> Any:
+        LOG.clear()
+        call(torch.ones(2), [Last("own")])
+        return list(LOG)
+
+    compiled = capture.compile(fn)
+    for _ in range(2):
+        assert seen(compiled) == seen(fn)

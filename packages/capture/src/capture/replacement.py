@@ -447,11 +447,7 @@ class Replacement:
         if name in frame.cells or name in restored:
             return False
         value = frame.local.get(name)
-        if value is None:
-            return True
-        return not self._unchanged_argument(name, value) and not self._m.state.holds(
-            resolved(self._m.state.given[name])
-        )
+        return value is None or not self._unchanged_argument(name, value)
 
     def _assembled(self, instructions: list[Instruction]) -> CodeType:
         code = self._code

@@ -91,3 +91,19 @@ def test_classes_with_ways_of_their_own(kind: Any) -> None:
         plain, made = kind(), kind()
         assert compiled(torch.ones(n), made) == fn(torch.ones(n), plain)
         assert vars(made) == vars(plain)
+
+
+class Slotted(threading.local):
+    __slots__ = ("size",)
+
+
+def test_slots_are_of_all_threads() -> None:
+    def fn(x: torch.Tensor, local: Any) -> Any:
+        local.size, local.other = x.shape[0], 1
+        return x * local.size, local.other
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for n in (2, 2, 3):
+        made = Slotted()
+        assert compiled(torch.ones(n), made)[0].tolist() == [n] * n
+        assert (made.size, vars(made)) == (n, {"other": 1})

@@ -190,3 +190,17 @@ def test_a_block_of_the_programs_around_it_may_go_on() -> None:
             LOG.clear()
             results.append((str(outcome(fn, torch.tensor(values), most)), list(LOG)))
         assert results[0] == results[1]
+
+
+def test_lengths_are_held_alike_where_a_handler_raises_again() -> None:
+    def told(x: torch.Tensor) -> Any:
+        try:
+            return x.nonzero()[:, 0] + torch.arange(2)
+        except RuntimeError as error:
+            raise Refused from error
+
+    compiled = capture.compile(told, fullgraph=True)
+    for values in ([0.0, 1.0, 2.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]):
+        wanted, found = (outcome(fn, torch.tensor(values)) for fn in (told, compiled))
+        assert str(wanted) == str(found)
+    assert not compiled.session.report.breaks

@@ -593,8 +593,11 @@ def _name(target: Any) -> str:
 
 def _function(op: str, target: Any, args: list[Any]) -> Callable[..., Any]:
     """What a call calls, which takes all of `args`."""
-    function: Callable[..., Any] = getattr(type(args[0]), target) if op == "call_method" else target
-    return function
+    if op != "call_method":
+        return target
+    # Not the fakes' own, which takes nothing else.
+    owner = torch.Tensor if isinstance(args[0], FakeTensor) else type(args[0])
+    return getattr(owner, target)
 
 
 def _is_condition(argument: Variable) -> TypeGuard[Symbolic]:

@@ -44,6 +44,7 @@ def _kind(iterable: Any) -> type:
     return type(iter(iterable))
 
 
+TOO_MANY = "an iterator from outside that gives very many elements"
 _REVERSED = _kind(reversed([]))
 _POSITIONED = tuple(map(_kind, ([], (), "", "\u0100", range(0), b"")))
 _LISTED = tuple(map(_kind, ({}, {}.values(), {}.items(), set(), collections.OrderedDict())))
@@ -150,7 +151,7 @@ class Held(Moved, Iterator):
             raise StopIter
         if self.taken == self.MOST:
             m.state.took_many = True
-            raise Unsupported("an iterator from outside that gives very many elements")
+            raise Unsupported(TOO_MANY)
         known = [x for x in map(m.builder.met, self.over) if x is not None]
         parts = [getattr(x, "payload", None) for x in known]  # of instances of subclasses
         if any(x is not None and m.effects.has_changed(x) for x in (*known, *parts)):

@@ -17,7 +17,7 @@ from capture.sources import Applied, Item, Source
 
 from .base import Interpreter, Variable
 from .building import builds
-from .held_iterators import Held, Moved, Taking, counted, held_source, note_count
+from .held_iterators import TOO_MANY, Held, Moved, Taking, counted, held_source, note_count
 from .iterators import Iterator, StopIter
 from .placeholders import Lazy
 
@@ -186,6 +186,9 @@ class HeldSlice(Taking):
         self.took = 0
 
     def next(self, m: Interpreter) -> Variable:
+        if self.inner is not None and self.wanted - self.took > Held.MOST:
+            m.state.took_many = True
+            raise Unsupported(TOO_MANY)
         m.effects.mutated(self)
         inner, self.inner = self.inner, None
         self.ended = True  # whatever it is that ends it

@@ -64,6 +64,29 @@ _PLAIN_FUNCTIONS = (types.FunctionType, _native.CompiledCallable, _native.Disabl
 _DECORATORS = (staticmethod, classmethod, property, functools.cached_property)
 
 
+def _cached(m: Interpreter, raw: functools.cached_property[Any], obj: Variable, name: str) -> Variable:
+    """What a ``cached_property`` gives, which it keeps in the instance's dictionary, by the name that it was given first."""
+    at = Const(raw, name)
+    for part in ("func", "attrname"):
+        m.guards.add(Attr(at, part, via_dict=True), GuardKind.ID, vars(raw)[part])
+    key = vars(raw)["attrname"]
+    if key is None:
+        raise Unsupported(f"a cached_property found as {name!r}, which has no name")
+    if isinstance(obj, Object) and class_lookup(m, obj.cls, "__dict__")[0] is MISSING:
+        raise Unsupported(f"cached_property {name!r} of an instance without a dictionary")
+    kept = obj.attribute(m, "__dict__").realize(m) if isinstance(obj, Object) else None
+    if kept is None and key != name:
+        raise Unsupported(f"a cached_property found as {name!r}, whose name is {key!r}")
+    if kept is not None and kept.contains(m, Constant(key)):
+        return kept.item(m, Constant(key))
+    value = m.calls.call(m.builder.class_attribute(vars(raw)["func"]), [obj], {})
+    if kept is None:
+        obj.set_attribute(m, name, value)
+    else:
+        kept.set_item(m, Constant(key), value)
+    return value
+
+
 def _decorated(m: Interpreter, raw: Any, obj: Variable | None, cls: type, name: str) -> Variable | None:
     """What an object around a function gives that does as one of `_DECORATORS`; None if it does otherwise."""
     if acts_as(m, raw, staticmethod):
@@ -80,10 +103,7 @@ def _decorated(m: Interpreter, raw: Any, obj: Variable | None, cls: type, name: 
             m.builder.fold(functools.partial(property.__get__, raw), [_alike(cls)])
         return m.calls.call(m.builder.class_attribute(raw.fget), [obj], {})
     if obj is not None and acts_as(m, raw, functools.cached_property):
-        m.guards.add(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, raw.func)
-        value = m.calls.call(m.builder.class_attribute(raw.func), [obj], {})
-        obj.set_attribute(m, name, value)
-        return value
+        return _cached(m, raw, obj, name)
     return None
 
 
@@ -206,6 +226,8 @@ class Object(Instance):
     takes_attributes = True
     #: Whether ``generic_attribute`` is that of this class.
     reads_plainly = True
+    #: What puts an attribute or a slot's content where they belong.
+    plain_setter: Callable[[Any, str, Any], None] = staticmethod(object.__setattr__)
 
     def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
@@ -544,7 +566,7 @@ class Object(Instance):
         """What puts an attribute where the object keeps it, which a data descriptor of its class has no say in."""
         raw, _ = class_lookup(m, self.cls, name)
         hidden = raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType)
-        return _put_in_dictionary if hidden else object.__setattr__
+        return _put_in_dictionary if hidden else self.plain_setter
 
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} object>"

@@ -28,6 +28,7 @@ class PerThread(Object):
     """One that was there before the frame."""
 
     reads_plainly = False
+    plain_setter = staticmethod(threading.local.__setattr__)
 
     def has_dict(self) -> bool:
         return False  # none that belongs to it in all threads

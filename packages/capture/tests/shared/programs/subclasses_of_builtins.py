@@ -309,3 +309,48 @@ VIEW = types.MappingProxyType(collections.OrderedDict(a=1))
 @program
 def read_only_views_from_outside_compared_with_objects_break(x):
     return x + 1, VIEW == AsksForTheClass(), AsksForTheClass() == VIEW, VIEW == MyDict(a=1)
+
+
+class NamedOtherwise(functools.cached_property):
+    def __set_name__(self, owner, name):
+        super().__set_name__(owner, f"_{name}")
+
+
+class Keeping:
+    def __init__(self):
+        self.asked = 0
+
+    def __setattr__(self, name, value):
+        self.__dict__.setdefault("set", []).append(name)
+        object.__setattr__(self, name, value)
+
+    @functools.cached_property
+    def cached(self):
+        self.asked += 1
+        return self.asked
+
+    @NamedOtherwise
+    def renamed(self):
+        self.asked += 1
+        return self.asked
+
+
+class Unnamed:
+    pass
+
+
+Unnamed.cached = functools.cached_property(lambda self: 1)
+
+
+@program
+def what_a_cached_property_keeps_is_not_set_as_an_attribute(x):
+    made = Keeping()
+    return x + made.cached, made.cached, made.renamed, made.renamed, dict(vars(made))
+
+
+@program
+def a_cached_property_without_a_name_breaks(x):
+    try:
+        return x + Unnamed().cached
+    except TypeError as error:
+        return x, str(error)
