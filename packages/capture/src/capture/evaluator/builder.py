@@ -18,7 +18,7 @@ from capture.variables.base import Interpreter, Variable
 from capture.variables.building import builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, KEPT_INTEGERS, Constant, Known
 from capture.variables.exceptions import ExceptionObject
-from capture.variables.families import meet, meet_class
+from capture.variables.families import meet
 from capture.variables.functions import Cell, Method
 from capture.variables.lookups import can_change, compares_in_its_own_way
 from capture.variables.mappings import Dict
@@ -286,7 +286,6 @@ class VariableBuilder:
             # What was made has an identity of its own, which only where it was made can be had.
             constant = Constant(value)
             return self._effects.created(constant) if cls is str or self.is_made(value) else constant
-        meet_class(cls)
         convert = converter_of(cls)
         if convert is not None:
             return convert(self._m, value)

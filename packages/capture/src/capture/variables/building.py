@@ -9,6 +9,7 @@ from capture.errors import Unsupported
 from capture.sources import Attr, Const, Source
 
 from .base import Interpreter, Variable
+from .families import meet_class
 from .placeholders import Lazy
 
 #: Takes the interpreter, the value and where it was read (None: its identity is fixed); adds the guards on what it is.
@@ -63,7 +64,8 @@ def converts(*classes: type) -> Callable[[Convert], Convert]:
 
 def converter_of(cls: type) -> Convert | None:
     """How a value of a class that was computed for real becomes a variable; None if it is known by its identity."""
-    return _COMPUTED.get(cls)
+    found = _COMPUTED.get(cls)
+    return _COMPUTED.get(cls) if found is None and meet_class(cls) else found
 
 
 def unregister(*classes: type) -> None:
@@ -88,6 +90,8 @@ def builder_of(cls: type) -> BuildFunction | None:
     found = _EXACT.get(cls)
     if found is not None:
         return found
+    if meet_class(cls):
+        return builder_of(cls)
     for base in cls.__mro__:
         found = _INHERITED.get(base)
         if found is not None:

@@ -67,6 +67,16 @@ def ahead(iterator: Any, index: int) -> Any:
     return content[0][where]
 
 
+def left_in(iterator: Any) -> int:
+    """How many elements an iterator has left; less than none if what it goes over was changed meanwhile."""
+    if has_entry(type(iterator), "__length_hint__"):
+        return operator.length_hint(iterator)
+    try:  # that of an ordered dictionary does not say
+        return len(iterator.__reduce__()[1][0])
+    except RuntimeError:
+        return -1
+
+
 def part_of(iterator: Any, index: int) -> Any:
     """What an ``enumerate``, ``zip``, ``map`` or ``filter`` is made of."""
     return iterator.__reduce__()[1][index]
@@ -95,10 +105,6 @@ def advance(iterator: Any, steps: int, ended: bool) -> None:
             iterator.__setstate__(sys.maxsize)
         if ended:
             next(iterator, None)
-
-
-def _set_place(iterator: Any, place: int) -> None:
-    iterator.__setstate__(place)
 
 
 def counted(count: int, what: Callable[[Any], int], iterator: Any) -> bool:
@@ -132,7 +138,7 @@ class Held(Moved, Iterator):
     MOST = 500
     #: What reads an element ahead, and counts those that are left.
     look: Callable[[Any, int], Any] = staticmethod(ahead)
-    count_left: Callable[[Any], int] = staticmethod(operator.length_hint)
+    count_left: Callable[[Any], int] = staticmethod(left_in)
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -207,15 +213,6 @@ class Held(Moved, Iterator):
 
     def written(self) -> Iterable[Variable]:
         return ()
-
-
-def _has_left(left: int, iterator: Any) -> bool:
-    if has_entry(type(iterator), "__length_hint__"):
-        return operator.length_hint(iterator) == left
-    try:  # that of an ordered dictionary does not say
-        return len(iterator.__reduce__()[1][0]) == left
-    except RuntimeError:  # which was changed meanwhile
-        return False
 
 
 class HeldEnumerate(Moved, Enumerate):

@@ -60,6 +60,8 @@ def _generic(owner: type) -> tuple[bool, bool]:
 
 #: What binds to an object as a function does.
 _PLAIN_FUNCTIONS = (types.FunctionType, _native.CompiledCallable, _native.DisabledCallable)
+#: What functions of classes are put into.
+_DECORATORS = (staticmethod, classmethod, property, functools.cached_property)
 
 
 def _cached(m: Interpreter, raw: functools.cached_property[Any], obj: Variable, name: str) -> Variable:
@@ -85,13 +87,8 @@ def _cached(m: Interpreter, raw: functools.cached_property[Any], obj: Variable, 
     return value
 
 
-def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
-    """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
-    if type(raw) in CONSTANT_TYPES:
-        return m.builder.class_value(owner, name, raw)
-    if isinstance(raw, _PLAIN_FUNCTIONS):
-        function = m.builder.class_attribute(raw)
-        return function if obj is None else m.effects.created(Method(function, obj))
+def _decorated(m: Interpreter, raw: Any, obj: Variable | None, cls: type, name: str) -> Variable | None:
+    """What an object around a function gives that does as one of `_DECORATORS`; None if it does otherwise."""
     if acts_as(m, raw, staticmethod):
         return m.builder.class_attribute(raw.__func__)
     if acts_as(m, raw, classmethod):
@@ -107,6 +104,20 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
         return m.calls.call(m.builder.class_attribute(raw.fget), [obj], {})
     if obj is not None and acts_as(m, raw, functools.cached_property):
         return _cached(m, raw, obj, name)
+    return None
+
+
+def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
+    """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
+    if type(raw) in CONSTANT_TYPES:
+        return m.builder.class_value(owner, name, raw)
+    if isinstance(raw, _PLAIN_FUNCTIONS):
+        function = m.builder.class_attribute(raw)
+        return function if obj is None else m.effects.created(Method(function, obj))
+    if issubclass(type(raw), _DECORATORS):
+        found = _decorated(m, raw, obj, cls, name)
+        if found is not None:
+            return found
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
         return obj.instance_attribute(m, name) or obj.empty_slot(
             m, raw, f"{shown_holder(cls)!r} object has no attribute {name!r}"
