@@ -114,7 +114,7 @@ class GraphAttention(GraphConvolutions):
     def around(self, update: nn.Module, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         weight = F.leaky_relu(self.weights(torch.cat([x[source], x[target]], -1)), 0.2)
         where = target[:, None].expand_as(weight)
-        most = weight.new_full((x.size(0), self.HEADS), -1e9).scatter_reduce(0, where, weight, "amax")
+        most = weight.new_full((x.size(0), self.HEADS), -1e4).scatter_reduce(0, where, weight, "amax")
         weight = (weight - most[target]).exp()
         total = torch.zeros_like(most).scatter_add(0, where, weight)
         sent = x[source].unflatten(1, (self.HEADS, -1)) * (weight / total[target])[..., None]

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from symshapes.facts import common_device
+from symshapes.facts import common_device, opmath_dtype
 from symshapes.rules.copies import like
 from symshapes.rules.layout import CONJ, TensorMeta, broadcast, demand, fresh, same_shape
 from symshapes.rules.pointwise import elementwise
@@ -156,8 +156,8 @@ def linear(input: TensorMeta, weight: TensorMeta, bias: TensorMeta | None = None
 
 @rule("_weight_norm_interface")
 def weight_norm(v: TensorMeta, g: TensorMeta, dim: int = 0) -> tuple[TensorMeta, TensorMeta]:
-    """A weight of a given norm, and the norms it had."""
-    return like(v), fresh(g.size, g)
+    """A weight of a given norm, and the norms it had, which halves are too coarse for."""
+    return like(v), fresh(g.size, g, dtype=opmath_dtype(g.dtype), stride=g.stride)
 
 
 @rule("_trilinear")
