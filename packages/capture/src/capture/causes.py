@@ -48,7 +48,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "S801", "skip", "It looks at its own local variables",
-        "`locals()`, `vars()`, `dir()` without arguments, `eval` and `exec` read a frame's variables as a whole, which captured code does not keep.",
+        "`locals()`, `vars()`, `dir()` without arguments, `eval`, `exec` and `f_locals` read a frame's variables as a whole, which captured code does not keep.",
         "Pass what is needed by name, or move the call to a function of its own that `capture.disable(recursive=False)` keeps out.",
         "it looks at its own local variables (locals, eval, ...)",
         r"its own local variables",

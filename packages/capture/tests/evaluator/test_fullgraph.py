@@ -64,6 +64,11 @@ def looks_at_its_locals(x: torch.Tensor) -> Any:
 
 
 @program
+def looks_at_the_locals_of_its_frame(x: torch.Tensor) -> Any:
+    return x + len(sys._getframe().f_locals)
+
+
+@program
 def evaluates(x: torch.Tensor) -> Any:
     return eval("x + 1")
 

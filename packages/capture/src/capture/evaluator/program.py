@@ -179,15 +179,25 @@ def reset_programs() -> None:
 FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
+#: The attribute of a frame that has them: of this one, as far as its code tells.
+FRAME_LOCALS = "f_locals"
+
+
 def looks_at_its_locals(code: CodeType) -> bool:
     """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
-    return not FRAME_READERS.isdisjoint(code.co_names) and _looks_at_its_locals(code, program_of(code).ops)
+    return _may_look_at_its_locals(code) and _looks_at_its_locals(code, program_of(code).ops)
+
+
+def _may_look_at_its_locals(code: CodeType) -> bool:
+    return not FRAME_READERS.isdisjoint(code.co_names) or FRAME_LOCALS in code.co_names
 
 
 def _looks_at_its_locals(code: CodeType, ops: list[Op]) -> bool:
-    if FRAME_READERS.isdisjoint(code.co_names):
+    if not _may_look_at_its_locals(code):
         return False
     for op, following in itertools.pairwise(ops):
+        if op.name == "LOAD_ATTR" and op.value == FRAME_LOCALS:
+            return True
         if op.name != "LOAD_GLOBAL" or op.value not in FRAME_READERS:
             continue
         without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
