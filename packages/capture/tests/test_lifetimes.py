@@ -54,6 +54,14 @@ class Last:
 HOLDER = Plain()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """What programs put into `STATE` and `HOLDER` says when it dies, while there is still somebody to tell."""
+    yield
+    STATE.clear()
+    vars(HOLDER).clear()
+
+
 @program
 def a_finalizer(x: torch.Tensor) -> Any:
     o = Plain()
