@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import capture
+
 PROGRAM = """
 import sys
 import torch
@@ -63,3 +65,12 @@ def test_families_are_there_for_who_has_something_of_theirs(expression: str) -> 
     program = FAMILIES.replace("EXPRESSION", expression)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_class_that_its_metaclass_is_making_has_no_bases_yet() -> None:
+    class Made(type):
+        def mro(cls) -> list[type]:
+            return capture.compile(lambda: [*type.mro(cls), cls][:-1])()
+
+    made = Made("made", (int,), {})
+    assert made.__mro__ == (made, int, object)

@@ -45,7 +45,7 @@ def meet_class(cls: type) -> bool:
     found = False
     if _WAITING:
         packages = tuple(_WAITING)
-        for base in cls.__mro__:
+        for base in cls.__mro__ or ():  # None while a metaclass makes it
             module = _module_of_class(base)
             if type(module) is str and module.startswith(packages):
                 found = meet_package(module) or found
