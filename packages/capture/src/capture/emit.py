@@ -26,6 +26,11 @@ from .variables.placeholders import resolved
 from .variables.reconstruction import CannotReconstruct
 
 
+def _begins_empty(variable: Variable) -> bool:
+    """Whether one can be made before what it is made of."""
+    return type(variable).reconstruct_empty is not Variable.reconstruct_empty
+
+
 def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
     """Whether one reading goes on from another, whatever kind of local it starts at."""
     local = ("LOAD_FAST", "LOAD_DEREF")
@@ -60,22 +65,26 @@ class Emitter:
         self.changed = True
         #: By identity, what is made of an iterator that has to be made after that, and these iterators themselves.
         self.waiting: set[int] = set()
+        #: By identity, what is being made.
+        self._making: set[int] = set()
         self._moves: list[tuple[str, Callable[[], None]]] = []
 
     # Planning
 
     def plan(self, roots: Iterable[Variable]) -> None:
         """Count uses, find cycles, collect the graph's results and the frame's cells that are needed."""
-        path: set[int] = set()
+        path: dict[int, Variable] = {}
         for root in roots:
             self._visit(resolved(root), path)
 
-    def _visit(self, variable: Variable, path: set[int]) -> None:
+    def _visit(self, variable: Variable, path: dict[int, Variable]) -> None:
         variable = whole(variable)
         self.m.effects.later.changes(variable, hands_out=True)
         key = address(variable)
         if key in path:
-            self.cyclic.add(key)
+            # Of the whole circle, since any of it may be what is loaded first.
+            around = [*path.items()][[*path].index(key) :]
+            self.cyclic |= {at for at, each in around if _begins_empty(each)} or {key}
             self.uses[key] += 1
             return
         if key in self.uses:
@@ -85,9 +94,9 @@ class Emitter:
         if isinstance(variable, Cell) and variable.name is not None:
             self.cells.append(variable)
             if variable.content is not None and variable.name in self.cellvars:
-                path.add(key)
+                path[key] = variable
                 self._visit(resolved(variable.content), path)
-                path.discard(key)
+                del path[key]
             return
         if self.is_input(variable):
             for part in self._classes_of(variable):
@@ -103,14 +112,14 @@ class Emitter:
             return
         if variable.runs_later:
             self.suspended.append(repr(variable))
-        path.add(key)
+        path[key] = variable
         waits = isinstance(variable, iterators.Iterator) and variable.waits_for(self.m)
         for part in map(resolved, (*variable.made_of(), *self._classes_of(variable))):
             self._visit(part, path)
             waits = waits or address(whole(part)) in self.waiting
         if waits:
             self.waiting.add(key)
-        path.discard(key)
+        del path[key]
 
     def _classes_of(self, variable: Variable) -> Iterator[Variable]:
         """The classes that the frame made and a variable knows by their prototypes."""
@@ -269,7 +278,11 @@ class Emitter:
             self.keep(variable)
             variable.fill(self)
             return
+        if key in self._making:  # a second one would be made
+            raise CannotReconstruct(variable, "part of a circle, which is reached from another side")
+        self._making.add(key)
         variable.reconstruct(self)
+        self._making.discard(key)
         if self.uses.get(key, 1) > 1 and not isinstance(variable, Real):
             self.keep(variable)
 
