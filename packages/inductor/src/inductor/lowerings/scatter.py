@@ -31,12 +31,10 @@ def scattered(
     out = builder.meta()
     size = builder.sizes(out.size())
     stride = builder.sizes(out.stride())
-    dtype = out.dtype
-    if mode == "add" and dtype not in builder.traits(out.device).accumulates:
-        dtype, narrow = torch.float32, initial
-        initial = builder.pointwise(
-            out.device, dtype, size, lambda at: convert(narrow.load(at), torch.float32), narrow.cost
-        )
+    dtype = out.dtype if mode is None else _sums(builder, mode) or out.dtype
+    if dtype is not out.dtype:
+        narrow = initial
+        initial = builder.pointwise(out.device, dtype, size, lambda at: convert(narrow.load(at), dtype), narrow.cost)
     given = builder.destination(initial)
     if given is not None:
         stride = given.stride
@@ -231,6 +229,7 @@ def scatter_reduce(
         or not self.size
         or not index.size
         or not _can(builder, mode, self, index)
+        or not _pays(builder, mode, index.size)
     ):
         return NotImplemented
     if not include_self:
