@@ -314,6 +314,84 @@ def test_a_checkpoint_around_pieces_draws_the_same(reentrant: bool) -> None:
         assert x.grad is not None and torch.equal(x.grad == 0, y == 0)
 
 
+@capture.disable
+def cut(x: torch.Tensor) -> None:
+    """A graph break."""
+
+
+@capture.disable
+def again(called: Callable[..., Any], x: torch.Tensor) -> Any:
+    """What a checkpoint of somebody else's does: without gradients first, with them in the backward."""
+
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.save_for_backward(x)
+            ctx.state = torch.get_rng_state()
+            return called(x)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+            with torch.enable_grad(), torch.random.fork_rng(devices=()):
+                torch.set_rng_state(ctx.state)
+                x = ctx.saved_tensors[0].detach().requires_grad_()
+                y = called(x)
+            return torch.autograd.grad(y, x, gradient)
+
+    return Again.apply(x)
+
+
+def dropped(x: torch.Tensor) -> torch.Tensor:
+    cut(x)
+    return F.dropout(x, 0.5)
+
+
+AROUND: dict[str, Callable[[torch.Tensor], Any]] = {
+    "checkpoint": lambda x: checkpoint(dropped, x, use_reentrant=False),
+    "reentrant": lambda x: checkpoint(dropped, x, use_reentrant=True),
+    "somebody else's": lambda x: again(dropped, x),
+}
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["after", "within"])
+@pytest.mark.parametrize("around", AROUND)
+def test_a_piece_that_is_run_again_draws_the_same(around: str, within: bool) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = AROUND[around](x * 2)
+        if within:
+            y.sum().backward()
+        return y
+
+    for _ in range(2):
+        x = torch.randn(512, 64, requires_grad=True)
+        y = meta.compile(step, options={"random": "kernel"})(x)
+        if not within:
+            y.sum().backward()
+        assert x.grad is not None and torch.equal(x.grad == 0, y == 0)
+
+
+def test_pieces_draw_within_kernels() -> None:
+    """Where nothing asks for the numbers again a piece draws them as a whole function does: alike with gradients and without."""
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            torch.manual_seed(3)
+            first = dropped(x)
+        torch.manual_seed(3)
+        return first, dropped(x)
+
+    x = torch.ones(512, 64, requires_grad=True)
+    function = meta.compile(both, options={"random": "kernel"})
+    for _ in range(2):
+        first, second = function(x)
+        assert torch.equal(first, second) and second.requires_grad
+        second.sum().backward()
+        assert x.grad is not None and torch.equal(x.grad, second)
+        x.grad = None
+    torch.manual_seed(3)
+    assert not torch.equal(dropped(x), second)  # eager's are others
+
+
 def test_changing_sizes_and_strides() -> None:
     def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         y = F.dropout(x * 2, 0.25)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -55,6 +55,9 @@ def set_layout(tensor: Any, like: Any) -> None:
 
 # What watches tensors that are saved for backward, if anything: public code can only enter and leave its own hooks.
 top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+
+# The node whose backward runs in this thread, if any: no public function says so.
+current_node: Callable[[], Any] = torch._C._current_autograd_node
 
 # Whether a function transform (vmap, grad ...) is in force: it would meet kernels that know nothing of it.
 in_transform = torch._C._are_functorch_transforms_active

@@ -25,7 +25,7 @@ from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import training_runner
 from aotgrad.views import view_results
 from aotgrad.writes import ask_for_shared, offer_writes, written_by
-from symshapes import phase
+from symshapes import facts_if_operator, phase
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any] | None]]
 """Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
@@ -111,11 +111,12 @@ def compile(
     if not isinstance(traced, JointGraph):
 
         def infer(traced: InferenceGraph, kept: tuple[int, ...] | None = None) -> Callable[..., Any]:
+            draws = _draws(traced.graph)
             _rewrite(traced.graph, rewrite)
             module = traced.module
             writes = offer_writes(module, traced.signature, kept)
             asked = kept is None or asks_for_held(traced.signature, kept, len(inputs))
-            taken = Taken.of(graph_module, inputs, held if asked else (), traced.signature)
+            taken = Taken.of(graph_module, inputs, held if asked else (), traced.signature, draws=draws)
             if kept is None and len(taken.tensors) > 1:
                 ask_for_shared(module, taken.written)
             compiled = inference_compiler(module, _example_inputs(module))
@@ -128,6 +129,7 @@ def compile(
                 guard_grad=torch.is_grad_enabled() and bool(traced.signature.grad_inputs),
                 guard_autocast=autocast,
                 enable_grad=not enabled,
+                draws=draws,
             )
             if planned is not None and kept is None:
                 planned(plan)
@@ -139,8 +141,9 @@ def compile(
         places = traced.graph.find_nodes(op="placeholder")[len(inputs) :]
         unread = [at for at in constants if not places[at].users]
         return renewing(held, constants, unread, lambda places: infer(*frozen(traced, held, places)))
+    draws = _draws(traced.graph)
     _rewrite(traced.graph, rewrite)
-    taken = Taken.of(graph_module, inputs, held, traced.signature)
+    taken = Taken.of(graph_module, inputs, held, traced.signature, draws=draws)
     with phase("partition"):
         module, parts = _parts(traced, partitioner or partition_default)
         output = module.graph.output_node()
@@ -168,7 +171,6 @@ def compile(
         written=written_by(forward, writes),
         guard_autocast=autocast,
         enable_grad=not enabled,
-        beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
     )
 
 
@@ -176,6 +178,11 @@ def _transforms(graph: fx.Graph) -> bool:
     """Whether function transforms (vmap, grad) run in a graph: what a value of theirs is like does not say what is computed."""
     values = (node.meta.get("val") for node in graph.nodes)
     return any(isinstance(value, torch.Tensor) and _torch.is_wrapped(value) for value in values)
+
+
+def _draws(graph: fx.Graph) -> bool:
+    """Whether random numbers are drawn, before a rewrite draws them otherwise."""
+    return any((facts := facts_if_operator(node.target)) is not None and facts.random for node in graph.nodes)
 
 
 def _rewrite(graph: fx.Graph, rewrite: Callable[[fx.Graph], object] | None) -> None:

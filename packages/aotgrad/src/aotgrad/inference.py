@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from aotgrad import _torch
+from aotgrad.drawn_again import may_draw_again
 from aotgrad.epilogue import Epilogue, write_versions
 from aotgrad.signature import Alias, Signature
 from aotgrad.source import Source, built, offers, tuple_of
@@ -30,7 +31,8 @@ class Taken:
 
     `program`: what was compiled, as a function of its first `count` inputs; it runs where compiled code does not know
     what to do. `constants`: inputs that are built in, by position. `held`: tensors that are inputs after those given.
-    `tensors`: the inputs that are tensors, and of these `written` those that are written to.
+    `tensors`: the inputs that are tensors, and of these `written` those that are written to. `repeatable`: it draws random numbers and is a
+    piece of a function, which may be called again by itself.
     """
 
     program: Callable[..., Any]
@@ -39,10 +41,17 @@ class Taken:
     held: tuple[torch.Tensor, ...]
     tensors: tuple[int, ...]
     written: tuple[int, ...]
+    repeatable: bool
 
     @classmethod
     def of(
-        cls, program: Callable[..., Any], inputs: Sequence[Any], held: tuple[torch.Tensor, ...], signature: Signature
+        cls,
+        program: Callable[..., Any],
+        inputs: Sequence[Any],
+        held: tuple[torch.Tensor, ...],
+        signature: Signature,
+        *,
+        draws: bool,
     ) -> Taken:
         """Of a program compiled for these inputs."""
         tensors = [i for i, value in enumerate((*inputs, *held)) if isinstance(value, torch.Tensor)]
@@ -54,6 +63,7 @@ class Taken:
             held,
             tuple(tensors),
             tuple(sorted({mutation.input for mutation in signature.mutations})),
+            draws and is_piece(program),
         )
 
     def write(self, source: Source) -> None:
@@ -69,6 +79,10 @@ class Taken:
         if self.held:
             source.names["held"] = self.held
             source.line("args = (*args, *held)")
+        if self.repeatable:
+            source.names["may_draw_again"] = may_draw_again
+            with source.block("if may_draw_again():"):
+                source.line(f"return {self.eagerly}")
 
     def write_overlap(self, source: Source) -> None:
         """What runs the program where one that is written to shares its memory. Tensors have some: no transform is in force."""
@@ -99,6 +113,11 @@ class Taken:
         return f"program(*args[:{self.count}])" if self.held else "program(*args)"
 
 
+def is_piece(program: Callable[..., Any]) -> bool:
+    """Whether the program is a piece of a function, and who calls the function again does not come by here."""
+    return bool(getattr(program, "meta", {}).get("beneath"))
+
+
 def _overlap(storages: Sequence[int], written: Sequence[int]) -> bool:
     """Whether one at the places `written` is there twice. Where nothing is held the address is 0."""
     counts = Counter(storages)
@@ -113,7 +132,7 @@ class Plan:
     are views of what the graph computes on the way. `apart`: it was asked to look for shared memory itself. `guard_grad`: some input requires
     grad although no result does. `guard_autocast`: autocast was on when the program was traced; its casts are in the graph, and compiled code
     must not cast again. `enable_grad`: grad mode is off where the program is called; where the program switches it on its views of inputs are
-    differentiable ones.
+    differentiable ones. `draws`: it draws random numbers.
     """
 
     signature: Signature
@@ -124,6 +143,7 @@ class Plan:
     guard_grad: bool
     guard_autocast: bool
     enable_grad: bool
+    draws: bool
 
 
 def inference_runner(compiled: Boxed, plan: Plan, taken: Taken) -> Any:

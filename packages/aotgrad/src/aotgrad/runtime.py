@@ -16,7 +16,7 @@ from aotgrad import _torch
 from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, keep_inputs, run_forward
 from aotgrad.double_backward import DoubleBackward
 from aotgrad.epilogue import Epilogue
-from aotgrad.inference import Taken
+from aotgrad.inference import Taken, is_piece
 from aotgrad.joint import JointGraph
 from aotgrad.source import Source, built
 from aotgrad.switched_off import without_autocast, without_grad
@@ -31,7 +31,6 @@ def training_runner(
     written: frozenset[int],
     guard_autocast: bool,
     enable_grad: bool,
-    beneath: bool,
 ) -> Any:
     """A function of the inputs whose results autograd can differentiate.
 
@@ -39,7 +38,6 @@ def training_runner(
         ways: a backward for each group of results that is differentiated by itself.
         written: results that the forward writes to inputs itself.
         taken: its program runs where somebody watches what is saved, and within function transforms, too.
-        beneath: the program is a piece of a function, and who calls the function again does not come by here.
         enable_grad: grad mode is off where the program is called, and the program switches it on.
     """
     signature = joint.signature
@@ -48,7 +46,7 @@ def training_runner(
 
     def write(source: Source) -> None:
         source.names |= {"saved_hooks": _torch.top_saved_tensor_hooks, "in_transform": _torch.in_transform}
-        source.names["foreign"] = _foreign_or_checkpoint if beneath else _foreign
+        source.names["foreign"] = _foreign_or_checkpoint if is_piece(taken.program) else _foreign
         with source.block("def run(*args):"):
             taken.write(source)
             with source.block("if in_transform() or ((hooks := saved_hooks(False)) is not None and foreign(hooks)):"):

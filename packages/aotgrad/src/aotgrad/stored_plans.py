@@ -36,7 +36,7 @@ class Unstorable(Exception):
 
 def run_planned(plan: Plan, program: Callable[..., Any], inputs: Sequence[Any], compiled: Boxed) -> Callable[..., Any]:
     """What `compile` returned for such a program and inputs, and this compiled graph of it; the program holds no tensors."""
-    return inference_runner(compiled, plan, Taken.of(program, inputs, (), plan.signature))
+    return inference_runner(compiled, plan, Taken.of(program, inputs, (), plan.signature, draws=plan.draws))
 
 
 def plan_text(plan: Plan) -> str:

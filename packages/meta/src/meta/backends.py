@@ -87,15 +87,14 @@ def inductor(
 
         return compiler
 
-    repeatable = _repeatable(chosen, graph_module)
     made = _differentiated(
         graph_module,
         example_inputs,
         mode,
         planned=None if keeper is None else keeper.take_plan,
-        rewrite=functools.partial(_inductor.prepare_graph, options=repeatable),
+        rewrite=functools.partial(_inductor.prepare_graph, options=chosen),
         freeze=chosen.freezing,
-        attention=lambda found: _inductor.fuses_attention(found.device, found.dtype, found.dropout > 0, repeatable),
+        attention=lambda found: _inductor.fuses_attention(found.device, found.dtype, found.dropout > 0, chosen),
         inference_compiler=compiler_with(chosen, None),
         forward_compiler=compiler_with(chosen, memory),
         backward_compiler=compiler_with(unhurried, memory),
@@ -103,13 +102,6 @@ def inductor(
     if keeper is not None:
         keeper.keep()
     return made
-
-
-def _repeatable(options: Options, graph_module: fx.GraphModule) -> Options:
-    """The options for a piece of a function: a checkpoint that runs it without gradients, and computes it again with them for its
-    backward, may do either outside of compiled code, and has to draw the same numbers."""
-    beneath = getattr(graph_module, "meta", {}).get("beneath", False)
-    return replace(options, random="eager") if beneath else options
 
 
 def eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor]) -> Compiled:
