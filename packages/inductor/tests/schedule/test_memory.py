@@ -135,6 +135,22 @@ def test_inputs_that_nobody_else_holds_are_memory_too() -> None:
         assert bool(plan.memory.reused) is held
 
 
+def test_what_frees_such_inputs_runs_before_the_worst_moment() -> None:
+    def f(saved: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        wide = torch.mm(x[:, :1], torch.mm(x[:1], x).repeat(1, 20))
+        return torch.mm(wide, wide[:1].t()), torch.mm(saved, saved[:, :1])
+
+    inputs = (torch.randn(30, 30), X)
+    for private, first in (((), False), ((0,), True)):
+        graph, expected = trace(f, *inputs)
+        graph.graph.output_node().meta["private_inputs"] = private
+        plan = schedule(lower(graph, inputs))
+        freed = [at for at, names in enumerate(plan.memory.frees) if "arg0" in names]
+        assert freed == ([0] if first else [len(plan.steps) - 1])
+        for value, wanted in zip(run(plan, *inputs), expected, strict=True):
+            torch.testing.assert_close(value, wanted)
+
+
 def test_an_input_that_nobody_reads_takes_no_room() -> None:
     """A gradient may be known without what it was thought to need, and the graph is its only holder."""
 

@@ -25,7 +25,7 @@ from inductor.schedule.lives import (
     overwrites,
 )
 from inductor.schedule.moments import Moments
-from inductor.schedule.nodes import mutated, views
+from inductor.schedule.nodes import mutated, private_inputs, views
 from inductor.schedule.space import estimate
 from symshapes import dataclass
 
@@ -159,9 +159,7 @@ class _Room:
         self.program = program
         self.taken = [0] * len(steps)
         # Of what the graph is given, others hold some, as parameters: that is there at all steps alike.
-        born = {
-            name: 0 for at, name in enumerate(program.inputs) if at in program.private_inputs and isinstance(name, str)
-        }
+        born = dict.fromkeys(private_inputs(program), 0)
         for at, step in enumerate(steps):
             for written in step.writes:
                 if written is not None:

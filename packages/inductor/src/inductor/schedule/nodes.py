@@ -290,6 +290,8 @@ class Graph:
     """The program's, but for dead ones. Positions everywhere are positions in this list."""
     kept: set[str]
     """Buffers that outlive the graph: outputs."""
+    given: frozenset[str]
+    """Inputs that nobody else holds, as what a forward saved."""
     users: dict[str, int] = field(default_factory=dict)
     """Per buffer a bit set of the program positions that read it."""
     writer: dict[str, int] = field(default_factory=dict)
@@ -297,9 +299,19 @@ class Graph:
     before: dict[int, int] = field(default_factory=dict)
     """Per position a bit set of earlier positions it has to stay behind without reading from them (random calls)."""
 
+    def ends(self, name: str) -> bool:
+        """Whether a buffer's memory is free behind its last reader."""
+        return (name in self.writer or name in self.given) and name not in self.kept
+
     def bytes(self, name: str) -> int:
         """Estimated size of a buffer in memory."""
         return buffer_bytes(self.program.buffers[name])
+
+
+def private_inputs(program: Program) -> frozenset[str]:
+    """The buffers of inputs that nobody else holds (`Program.private_inputs`)."""
+    given = (program.inputs[at] for at in program.private_inputs)
+    return frozenset(name for name in given if isinstance(name, str))
 
 
 def buffer_bytes(buffer: Buffer) -> int:
@@ -313,7 +325,8 @@ def buffer_bytes(buffer: Buffer) -> int:
 def build(program: Program) -> Graph:
     """Nodes and dependencies of a program. What nothing needs has no effect on the others and is left out."""
     alive = live(program)
-    graph = Graph(program, [], [], {out.buffer for out in program.outputs if isinstance(out, StridedView)})
+    kept = {out.buffer for out in program.outputs if isinstance(out, StridedView)}
+    graph = Graph(program, [], [], kept, private_inputs(program) - kept)
     chained = 0
     touched: dict[str, int] = {}
     scalars: dict[str, int] = {}

@@ -21,8 +21,8 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
     if len(nodes) < 3:
         return plain
-    frugal = _frugal(graph, nodes, needs, users)
-    return min((plain, frugal), key=lambda candidate: max(alive(graph, [[node] for node in candidate])))
+    candidates = (plain, *(_greedy(graph, nodes, needs, users, first) for first in (_shrinking, _smallest)))
+    return min(candidates, key=lambda candidate: max(alive(graph, [[node] for node in candidate])))
 
 
 def dependencies(graph: Graph, nodes: Sequence[Node]) -> tuple[list[set[int]], list[set[int]]]:
@@ -96,20 +96,32 @@ def _topological(nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequen
     return result
 
 
-def _frugal(graph: Graph, nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]]) -> list[Node]:
-    """What is ready and grows live memory least comes first; ties in program order. The growth is judged when a node
-    becomes ready."""
+def _shrinking(growth: int) -> int:
+    """What leaves less than it found goes first."""
+    return int(growth >= 0)
+
+
+def _smallest(growth: int) -> int:
+    """What grows it least goes first."""
+    return max(growth, 0)
+
+
+def _greedy(
+    graph: Graph,
+    nodes: Sequence[Node],
+    needs: Sequence[set[int]],
+    users: Sequence[set[int]],
+    rank: Callable[[int], int],
+) -> list[Node]:
+    """Of what is ready the first by how live memory grows, of bytes, as `rank` sees it, comes first; ties in program order. The growth is
+    judged when a node becomes ready."""
     left = dict(_reader_counts(nodes))
 
     def growth(key: int) -> tuple[int, ...]:
         node = nodes[key]
         grown = sum(graph.bytes(name) for name in writes(node) if left.get(name) or name in graph.kept)
-        freed = sum(
-            graph.bytes(name)
-            for name in node.reads
-            if left[name] == 1 and name in graph.writer and name not in graph.kept
-        )
-        return (max(grown - freed, 0), node.order)
+        freed = sum(graph.bytes(name) for name in node.reads if left[name] == 1 and graph.ends(name))
+        return (rank(grown - freed), node.order)
 
     waiting = [len(n) for n in needs]
     ready = [(growth(key), key) for key, count in enumerate(waiting) if count == 0]
@@ -136,9 +148,10 @@ def _reader_counts(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def alive(graph: Graph, moments: Sequence[Sequence[Node]]) -> list[int]:
-    """Estimated bytes of intermediate buffers and results there are at each moment, in this order; nodes of one run at the same time."""
+    """Estimated bytes of intermediate buffers and results there are at each moment, in this order, with what the graph alone is given; nodes of
+    one run at the same time."""
     left = _reader_counts([node for moment in moments for node in moment])
-    live, found = 0, []
+    live, found = sum(graph.bytes(name) for name in graph.given if name in left), []
     for moment in moments:
         filled = (name for node in moment for name in writes(node))
         live += sum(graph.bytes(name) for name in filled if name in graph.kept or left.get(name))
@@ -146,7 +159,7 @@ def alive(graph: Graph, moments: Sequence[Sequence[Node]]) -> list[int]:
         for node in moment:
             for name in node.reads:
                 left[name] -= 1
-                if left[name] == 0 and name in graph.writer and name not in graph.kept:
+                if left[name] == 0 and graph.ends(name):
                     live -= graph.bytes(name)
     return found
 
