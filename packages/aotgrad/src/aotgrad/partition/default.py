@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
+from aotgrad.partition.alongside import without_read_alongside
 from aotgrad.partition.checkpoints import is_made_again
 from aotgrad.partition.narrow import answered, narrow
 from aotgrad.partition.recompute import LEAST, bytes_of, is_narrow, reads_by_element, without_recomputable
@@ -34,6 +35,7 @@ def partition_default(joint: JointGraph) -> Partition:
     output = next(node for node in reversed(joint.graph.nodes) if node.op == "output")
     results = {node for node in output.args[0][: joint.result_count] if isinstance(node, fx.Node)}
     saved = without_recomputable(_sources(backward_uses(joint), results, mutated), results, mutated)
+    saved = without_read_alongside(joint, saved, results, mutated)
     return split(joint, answered(joint, saved, results))
 
 

@@ -17,8 +17,8 @@ from torch import fx
 
 from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
+from aotgrad.partition.alongside import computed_in_backward
 from aotgrad.partition.recompute import LEAST, LONGEST, bytes_of, is_narrow, is_recomputable, reads_by_element
-from aotgrad.partition.split import all_needed
 from symshapes import facts_if_operator, is_dense
 
 aten = torch.ops.aten
@@ -60,10 +60,7 @@ def answered(joint: JointGraph, saved: Sequence[fx.Node], kept: Collection[fx.No
         kept: values that live on in any case (results of the program).
     """
     found = dict.fromkeys(saved)
-    gradients: Any = joint.graph.output_node().args[0]
-    roots = {node for node in gradients[joint.result_count :] if isinstance(node, fx.Node)}
-    roots |= {node for node in joint.graph.nodes if node.meta.get("backward") and stays(node)}
-    computed = all_needed(roots, stop=set(found)).difference(found)
+    computed = computed_in_backward(joint, found)
     for node in saved:
         if node in kept or node.op == "placeholder" or bytes_of(node.meta["val"]) < LEAST:
             continue

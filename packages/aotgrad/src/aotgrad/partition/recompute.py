@@ -49,7 +49,7 @@ def without_recomputable(saved: Sequence[fx.Node], kept: Collection[fx.Node], mu
     for node in reversed(saved):
         if node in kept or not _is_worth_it(node):
             continue
-        sources = _sources(node, found)
+        sources = made_of(node, found)
         if sources is None or mutated.intersection(sources):
             continue
         # Inputs that the backward gets for this alone are small, as a bias is: the program may write to them until then, which
@@ -88,7 +88,7 @@ def reads_by_element(user: fx.Node) -> bool:
     )
 
 
-def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
+def made_of(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
     """What is saved, or given to the program, and what `node` can be computed from; None where something else is needed."""
     made: list[fx.Node] = []
 
