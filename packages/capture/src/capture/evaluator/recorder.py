@@ -544,6 +544,7 @@ class GraphRecorder:
         if name is not None:
             node.meta["was"] = SETTINGS[name].read()
         self._known_results.clear()
+        self._scalars.settle()
         result = target(*real)
         self.sets_state = True
         if torch.is_grad_enabled():
@@ -582,6 +583,7 @@ class GraphRecorder:
         if self._m.levels.inside:
             raise Unsupported("setting how torch chooses kernels within a function transform")
         self._known_results.clear()
+        self._scalars.settle()
         made = self.switches.set(setter, args, value)
         self._effects.left_behind()
         self.graph.call("call_function", made, (), {}, self._state.where()).meta["val"] = ()
