@@ -416,9 +416,10 @@ class GraphRecorder:
             found = self.fakes.get(address(result))
             if found is not None:
                 return found
-            variable = Tensor(
-                node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor
-            )
+            # Of a fake the attribute tells it alone, which is asked without a call of Python.
+            fake = type(result) is FakeTensor
+            parameter = getattr(result, "_is_param", False) if fake else isinstance(result, torch.nn.Parameter)
+            variable = Tensor(node, result, torch.nn.Parameter if parameter else torch.Tensor)
             self.fakes[address(result)] = variable
             return self._effects.created(variable)
         if isinstance(result, SYMBOLIC):
@@ -480,7 +481,7 @@ class GraphRecorder:
         `lists`: also those that are no scalars.
         """
         for value in values:
-            if type(value) in CONSTANT_TYPES:
+            if type(value) in CONSTANT_TYPES or (type(value) is FakeTensor and not lists and value.dim()):
                 continue
             if isinstance(value, torch.Tensor):
                 if (lists or value.dim() == 0) and not value.is_inference():  # those count no writes
