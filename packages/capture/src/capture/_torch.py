@@ -17,6 +17,8 @@ from types import BuiltinFunctionType, CodeType
 from typing import Any
 
 import torch
+from torch import fx
+from torch.fx.graph import _Namespace
 from torch.utils._device import DeviceContext, _device_constructors
 
 from capture import _native
@@ -558,3 +560,36 @@ check_with = torch._check_with
 
 #: What two `torch.Size` are broadcast to, as losses and distributions ask for it.
 infer_size: Callable[[torch.Size, torch.Size], torch.Size] = torch._C._infer_size
+
+
+#: The name of a module in a `ModuleList` by a place in it, which may be counted from the end.
+name_in_list = torch.nn.ModuleList._get_abs_string_index
+
+
+class _NodeNames(_Namespace):
+    """The names of a graph's nodes. One that was asked for before is told apart by the number after the last one's, without taking it apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole: set[str] = set()
+
+    def create_name(self, candidate: str, obj: Any | None) -> str:
+        """A name for a node that no other has."""
+        if obj is None and candidate in self._whole:
+            number = self._base_count[candidate] + 1
+            while (name := f"{candidate}_{number}") in self._used_names:
+                number += 1
+            self._used_names.add(name)
+            self._base_count[candidate] = number
+            return name
+        name = super().create_name(candidate, obj)
+        if name == candidate and not name.rpartition("_")[2].isdigit():  # else it is one of those of another name
+            self._whole.add(name)
+        return name
+
+
+def new_graph() -> fx.Graph:
+    """An empty graph, which names its nodes as any does: each call in it is a node."""
+    graph = fx.Graph()
+    graph._graph_namespace = _NodeNames()
+    return graph

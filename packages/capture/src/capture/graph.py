@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from symshapes import Checkpoint, LazyGraphModule, OtherWay, dataclass, require
 
+from . import _torch
 from .causes import Cause, cause_of
 from .guards import Guard, GuardKind
 from .sources import Source
@@ -93,7 +94,7 @@ class GraphBuilder:
     program handles it. Calls within a checkpoint have it in ``meta["checkpoint"]``."""
 
     def __init__(self) -> None:
-        self.graph = fx.Graph()
+        self.graph = _torch.new_graph()
         self.sources: list[Source] = []
         self.inputs: list[Any] = []
         self.placeholders: list[fx.Node] = []

@@ -76,19 +76,19 @@ class _Writer:
             elif node.op == "output":
                 lines.append(f"    return {self._value(node.args[0])}")
             else:
-                gone = f";  {' = '.join(over)} = None" if over else ""
-                lines.append(f"    {node.name} = {self._call(node)}{gone}")
+                gone = f";  del {', '.join(over)}" if over else ""
+                lines.append(f"    {f'{node.name} = ' if node.users else ''}{self._call(node)}{gone}")
         head = f"def forward({', '.join(['self', *given])}):"
         return "\n".join([head, *lines, ""]), self._names
 
     def _over(self) -> list[list[str]]:
-        """For each node the names that nothing reads after it."""
+        """For each node the names that nothing reads after it, of those that something reads."""
         found: list[list[str]] = []
         read: set[fx.Node] = set()
         for node in reversed(self._nodes):
             last = [each for each in node.all_input_nodes if each not in read]
             read.update(last)
-            found.append([each.name for each in last] if node.users else [*(each.name for each in last), node.name])
+            found.append([each.name for each in last])
         return found[::-1]
 
     def _call(self, node: fx.Node) -> str:

@@ -15,8 +15,9 @@ from capture.guards import GuardKind
 from capture.labels import is_long, label_of
 from capture.sources import Applied, Attr, Const, Item, Referent, Source
 from capture.variables.base import Interpreter, Variable
-from capture.variables.building import builder_of, converter_of
+from capture.variables.building import BuildFunction, builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, KEPT_INTEGERS, Constant, Known
+from capture.variables.enums import EnumMember
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.families import meet
 from capture.variables.functions import Cell, Method
@@ -85,9 +86,15 @@ class VariableBuilder:
         self.own: list[Any] = []
         #: Texts and numbers that were made in the frame, by identity: nothing else has that very one.
         self._made: dict[int, Any] = {}
+        #: The variables of members of enumerations that are read from where nothing else can be: which can hold nothing.
+        self._members: Inputs = {}
+        #: How values of a class are built, by the class's identity.
+        self._builders: dict[int, tuple[type, BuildFunction]] = {}
 
     def release(self) -> None:
         """Let go of what stands for variables."""
+        self._members.clear()
+        self._builders.clear()
         self._standing.clear()
         self._places.clear()
         self._made.clear()
@@ -121,11 +128,16 @@ class VariableBuilder:
             return found[1]
         if self._effects.listeners and address(value) in self._effects.listeners:
             raise Unsupported(f"a {cls.__name__} that is yet to be told of what the program does")
+        fixed = source is None or isinstance(source, Const)
+        if fixed and address(value) in self._members:
+            return self._members[address(value)][1]
         variable = self._build(value, source)
         if not isinstance(variable, Known | Constant):
             if variable.source is None:
                 variable.source = source
             self._inputs[address(value)] = (value, variable)
+        elif fixed and type(variable) is EnumMember and not variable.made_here:
+            self._members[address(value)] = (value, variable)
         return variable
 
     def stands_for(self, value: Any, variable: Variable) -> None:
@@ -174,7 +186,11 @@ class VariableBuilder:
 
     def _build(self, value: Any, source: Source | None) -> Variable:
         meet(value)
-        return (builder_of(type(value)) or build_object)(self._m, value, source)
+        cls = type(value)
+        known = self._builders.get(address(cls))
+        if known is None:  # a class goes through its bases for it
+            known = self._builders[address(cls)] = cls, builder_of(cls) or build_object
+        return known[1](self._m, value, source)
 
     def identified(self, variable: Known, source: Source | None) -> Known:
         """A variable of a known object, which ``source`` must go on to read."""

@@ -165,7 +165,8 @@ class GuardTable:
         """The instance's own dictionary does not hold ``name``."""
         if owner.source is None or name in owner.attrs:
             return
-        if isinstance(getattr(owner.value, "__dict__", None), dict):
+        owner.instance_dict()
+        if not owner.lacks_dict:
             self.add(owner.dict_source(owner.source), GuardKind.NO_KEY, name)
 
     def dict_keys(self, owner: Object) -> None:

@@ -416,9 +416,10 @@ class GraphRecorder:
             found = self.fakes.get(address(result))
             if found is not None:
                 return found
-            variable = Tensor(
-                node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor
-            )
+            # Of a fake the attribute tells it alone, which is asked without a call of Python.
+            fake = type(result) is FakeTensor
+            parameter = getattr(result, "_is_param", False) if fake else isinstance(result, torch.nn.Parameter)
+            variable = Tensor(node, result, torch.nn.Parameter if parameter else torch.Tensor)
             self.fakes[address(result)] = variable
             return self._effects.created(variable)
         if isinstance(result, SYMBOLIC):
@@ -480,7 +481,7 @@ class GraphRecorder:
         `lists`: also those that are no scalars.
         """
         for value in values:
-            if type(value) in CONSTANT_TYPES:
+            if type(value) in CONSTANT_TYPES or (type(value) is FakeTensor and not lists and value.dim()):
                 continue
             if isinstance(value, torch.Tensor):
                 if (lists or value.dim() == 0) and not value.is_inference():  # those count no writes
@@ -544,6 +545,7 @@ class GraphRecorder:
         if name is not None:
             node.meta["was"] = SETTINGS[name].read()
         self._known_results.clear()
+        self._scalars.settle()
         result = target(*real)
         self.sets_state = True
         if torch.is_grad_enabled():
@@ -582,6 +584,7 @@ class GraphRecorder:
         if self._m.levels.inside:
             raise Unsupported("setting how torch chooses kernels within a function transform")
         self._known_results.clear()
+        self._scalars.settle()
         made = self.switches.set(setter, args, value)
         self._effects.left_behind()
         self.graph.call("call_function", made, (), {}, self._state.where()).meta["val"] = ()

@@ -7,6 +7,7 @@ calls; and the numbers themselves, of those that numbers alone tell, and of the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -62,6 +63,28 @@ class Held:
             return self.value(
                 {id(origin): origin.value.detach() for origin in self.origins if origin.value is not None}
             )
+
+
+class _Made:
+    """What a call makes of numbers alone, made for real when somebody asks: of nearly all nobody does."""
+
+    def __init__(self, compute: Callable[[Given], torch.Tensor], dtype: torch.dtype, layout: Layout) -> None:
+        self._compute: Callable[[Given], torch.Tensor] | None = compute
+        self._dtype = dtype
+        self.layout = layout
+        self._found: torch.Tensor | None = None
+
+    def __call__(self, given: Given) -> torch.Tensor:
+        """The tensor. Raises what the call raises, and ValueError where it gives something else than its fake."""
+        if self._compute is not None:
+            compute, self._compute = self._compute, None  # which keeps what it is made of
+            with beneath_levels():
+                made = compute({})
+            if made.device.type == "cpu" and made.dtype is self._dtype and _layout(made) == self.layout:
+                self._found = made
+        if self._found is None:
+            raise ValueError("not known")
+        return self._found
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +143,8 @@ class ScalarTensors:
         self._variables: Mapping[int, Tensor] = {}
         #: By the storage, what the last tensor that was made of it held, None where that is not known, and how often it was written to then.
         self._held: dict[object, tuple[Held | None, int]] = {}
+        #: What numbers alone make, and may not have made yet.
+        self._unmade: list[_Made] = []
         #: The scalars that were computed.
         self._results: list[Any] = []
         #: Whether numbers alone have made one.
@@ -144,8 +169,17 @@ class ScalarTensors:
             held = self._of(args[0])
             if held is not None and result.node.expr.is_Symbol:
                 self._numbers.setdefault(result.node.expr, held)
-        elif not effect and isinstance(result, torch.Tensor) and not is_wrapped(result) and _is_short(result):
+        elif effect or not isinstance(result, torch.Tensor) or self._is_of_unknown(args):
+            return
+        elif not is_wrapped(result) and _is_short(result):
             self._compute(target, args, kwargs, result)
+
+    def settle(self) -> None:
+        """Torch's settings are about to change: what calls so far made of numbers is computed under those of now."""
+        for made in self._unmade:
+            with contextlib.suppress(Exception):  # the program's own, which the run will tell
+                made({})
+        self._unmade.clear()
 
     def forget(self) -> None:
         """Calls are taken out of the graph again."""
@@ -168,10 +202,13 @@ class ScalarTensors:
             return bool(condition(*[compute(given).item() for compute in computes]))
 
         (origin,) = origins.values() if origins else (None,)
+        assert origin is None or origin.value is not None
+        try:
+            decided = now(None if origin is None else origin.value)
+        except Exception:  # the program's own, which the run will tell
+            return None
         if origin is None:
-            return now(None)
-        assert origin.value is not None
-        decided = now(origin.value)
+            return decided
 
         def same(tensor: Any) -> bool:
             alone = isinstance(tensor, torch.Tensor) and _is_scalar(tensor) and held_alone(tensor)
@@ -232,6 +269,15 @@ class ScalarTensors:
             self._guards.predicate(origin, _holds(origin.value.item()), f"{{}} holds {origin.value.item()}")
         return True
 
+    def _is_of_unknown(self, args: list[Any]) -> bool:
+        """Whether nothing is known of what a tensor among arguments holds, as of nearly all: told by less than `_of` asks."""
+        for arg in args:
+            if type(arg) is FakeTensor and arg.storage_key not in self._held:
+                variable = self._variables.get(id(arg))
+                if variable is None or variable.value is None or arg.dim():
+                    return True
+        return False
+
     def _of(self, fake: Any, just: int = 0) -> Held | None:
         """What a tensor holds, or held before as many writes as were noted `just` now; None where that is not known."""
         if not isinstance(fake, torch.Tensor) or is_wrapped(fake) or not _is_short(fake):
@@ -255,7 +301,7 @@ class ScalarTensors:
         ):
             return
         if any(isinstance(arg, torch.Tensor) and self._of(arg) is None for arg in args):
-            return  # of nearly all
+            return
         tensors = [leaf for leaf in _leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
         if any(inside(each).storage_key == result.storage_key for each in tensors):
             return  # a view: what its storage holds is known or not
@@ -281,14 +327,9 @@ class ScalarTensors:
                 return
             held = Held(tuple(origins.values()), compute, False, _layout(result))
         else:
-            try:
-                with beneath_levels():
-                    made = compute({})
-            except Exception:  # the program's own, which the run will tell
-                return
-            if made.device.type != "cpu" or made.dtype is not result.dtype or _layout(made) != _layout(result):
-                return
-            held = Held((), lambda given: made, True, _layout(made))
+            made = _Made(compute, result.dtype, _layout(result))
+            self._unmade.append(made)
+            held = Held((), made, True, made.layout)
             self.some_are_made = True
         self._note(result, held)
         if _is_scalar(result):
@@ -334,7 +375,12 @@ class ScalarTensors:
         if type(other) in _NUMBERS:
             return other
         held = self._of(other) if isinstance(other, torch.Tensor) and _is_scalar(other) else None
-        return None if held is None or held.origins else held.now().item()
+        if held is None or held.origins:
+            return None
+        try:
+            return held.now().item()
+        except Exception:  # the program's own, which the run will tell
+            return None
 
     def _lose(self, values: Iterable[Any]) -> None:
         for value in values:

@@ -26,6 +26,8 @@ class Instance(Variable):
 
     _dict_source: Attr | None = None
     _own_dict: dict[str, Any] | None = None
+    #: Whether the real object has no dictionary of its own, once that was looked up (`instance_dict`).
+    lacks_dict = False
 
     def __init__(self, cls: type, value: Any = None, payload: Variable | None = None) -> None:
         self.cls = cls
@@ -61,7 +63,8 @@ class Instance(Variable):
             try:
                 found = object.__getattribute__(self.value, "__dict__")
             except AttributeError:
-                found = {}
+                found = None
+            self.lacks_dict = not isinstance(found, dict)
             found = found if isinstance(found, dict) else {}
             if keys_act(found):
                 raise Unsupported("an object's dictionary with keys that say what they are equal to")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.util
 import inspect
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 
+from capture import _torch
 from capture.errors import NotConstant, Unsupported
 
 from . import modules
@@ -310,6 +312,48 @@ def _plain_call(m: Interpreter, value: Object) -> Variable:
 @handles(typing.cast)
 def _cast(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return args[1]
+
+
+@handles(dataclasses.fields)
+def _fields(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """What a class holds of its fields, gone through without a generator's frame: instances ask whenever something is set, some of them."""
+    found = _fields_of(m, args[0].realize(m)) if len(args) == 1 and not kwargs else None
+    if found is None:
+        return m.calls.inline(m.builder.known(dataclasses.fields), args, kwargs)
+    return m.builder.new_tuple(found)
+
+
+def _fields_of(m: Interpreter, value: Variable) -> list[Variable] | None:
+    """The fields of an instance that is read plainly; None for anything else, and where what is read may have to be known again."""
+    if not isinstance(value, Object) or m.effects.later.active or m.effects.later.twice:
+        return None
+    names = vars(dataclasses)
+    place = m.globals.read(names, "_FIELDS").realize(m)
+    if not isinstance(place, Constant) or type(place.value) is not str:
+        return None
+    if type(class_lookup(m, value.cls, place.value)[0]) is not dict:
+        return None
+    if not isinstance(class_lookup(m, value.cls, "__getattribute__")[0], types.WrapperDescriptorType):
+        return None
+    table = value.attribute(m, place.value).realize(m)
+    if not isinstance(table, Dict):
+        return None
+    wanted = m.globals.read(names, "_FIELD").realize(m)
+    fields = m.iteration.elements(table.method(m, "values", [], {}))
+    return [f for f in fields if m.operators.is_(f.realize(m).attribute(m, "_field_type"), wanted)]
+
+
+@handles(_torch.name_in_list)
+def _name_in_list(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """The name of a module by its place in a list, whose length is asked once."""
+    if len(args) == 2 and not kwargs:
+        owner, index = args[0].realize(m), args[1].realize(m)
+        plain = isinstance(owner, modules.Module) and isinstance(index, Constant) and type(index.value) is int
+        if plain and class_lookup(m, owner.python_type(), "__len__")[0] is torch.nn.ModuleList.__len__:
+            length, at = m.builder.to_python(owner.length(m)), m.builder.to_python(index)
+            if -length <= at < length:
+                return m.builder.from_python(m.builder.fold(str, [at + length if at < 0 else at]))
+    return m.calls.inline(m.builder.known(_torch.name_in_list), args, kwargs)
 
 
 @handles(functools.update_wrapper)

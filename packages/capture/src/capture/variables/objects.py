@@ -60,6 +60,8 @@ def _generic(owner: type) -> tuple[bool, bool]:
 
 #: What binds to an object as a function does.
 _PLAIN_FUNCTIONS = (types.FunctionType, _native.CompiledCallable, _native.DisabledCallable)
+#: What a class may have under a name that the instance then is asked first: a slot is the instance's own.
+_PLAINLY_READ = frozenset({types.FunctionType, types.MemberDescriptorType})
 #: What functions of classes are put into.
 _DECORATORS = (staticmethod, classmethod, property, functools.cached_property)
 
@@ -240,6 +242,8 @@ class Object(Instance):
             found = self.instance_attribute(m, name)
             if found is not None:
                 return found
+            if type(raw) is types.MemberDescriptorType:  # of a slot that holds nothing
+                return self.attribute_or_fallback(m, name)
             m.guards.not_shadowed(self, name)
             if raw is MISSING:
                 return self.missing_attribute(m, name)
@@ -257,7 +261,7 @@ class Object(Instance):
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
         if self.reads_plainly and name not in _OF_EACH:
             raw = class_lookup(m, self.cls, name)[0]
-            if raw is MISSING or type(raw) is types.FunctionType:
+            if raw is MISSING or type(raw) in _PLAINLY_READ:
                 m.classes.plain[(address(self.cls), name)] = raw
         return self.attribute_or_fallback(m, name)
 

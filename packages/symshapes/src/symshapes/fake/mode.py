@@ -184,9 +184,9 @@ class FakeMode(InfraMode):
         for value in values:
             kind = type(value)
             if kind is FakeTensor:
-                if value.fake_mode is not self or not value.dim() or (differentiates and value.requires_grad):
-                    return None
                 meta = meta_of(value)
+                if value.fake_mode is not self or not meta.size or (differentiates and value.requires_grad):
+                    return None
                 for number in (*meta.stride, meta.offset):  # sizes are ints
                     if type(number) is not int:
                         return None
@@ -210,7 +210,7 @@ class FakeMode(InfraMode):
 
     def another(self, metadata: TensorMeta) -> FakeTensor:
         """A new tensor, of a storage of its own, with the `metadata` of one without symbols."""
-        return FakeTensor(self, metadata)
+        return self._alike(metadata, object())
 
     def view_apart(self, metadata: TensorMeta, base: FakeTensor) -> FakeTensor:
         """A new tensor with the storage of `base`, as a view is, but with a version counter of its own.
@@ -218,7 +218,18 @@ class FakeMode(InfraMode):
         Which tells nothing of writes to the other: `wrote_apart` says once there was one.
         """
         self._apart.add(base.storage_key)
-        return FakeTensor(self, metadata, base.storage_key)
+        return self._alike(metadata, base.storage_key)
+
+    def _alike(self, metadata: TensorMeta, storage_key: object) -> FakeTensor:
+        """What the class makes of metadata that a fake without symbols has: with less to look at."""
+        size, stride, dtype, device, offset, flags = metadata
+        if flags:
+            made = FakeTensor(self, metadata, storage_key)
+        else:
+            made = _torch.plain_wrapper(FakeTensor, size, stride, offset, dtype, device)
+            made.fake_mode, made.storage_key, made.lazy_flags = self, storage_key, 0
+        made.told = metadata
+        return made
 
     def was_written(self, tensor: FakeTensor) -> bool:
         """Whether an operator wrote to the storage of a fake."""

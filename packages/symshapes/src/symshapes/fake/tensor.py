@@ -64,7 +64,8 @@ class FakeTensor(torch.Tensor):
     strides: tuple[Any, ...]
     """Of one that answers for its own layout, which torch asks by operators; see `LAYOUTS`."""
     told: TensorMeta
-    """Of one with symbolic sizes: its metadata. Reading it from torch copies each number four times, and asks it what it is as often."""
+    """Its metadata, of one with symbolic sizes from the start: reading that from torch copies each number four times, and asks it what it is
+    as often. Of others once it was asked for, by `meta_of`."""
     __slots__ = (
         "fake_mode",
         "from_data",
@@ -256,11 +257,12 @@ _meta = tuple.__new__
 
 
 def meta_of(fake: torch.Tensor) -> TensorMeta:
-    """The metadata of a fake tensor as rules see it."""
-    if type(fake) is SymbolicFakeTensor:
-        return fake.told
-    fields = tuple(fake.shape), fake.stride(), fake.dtype, fake.device, fake.storage_offset(), fake.lazy_flags  # type: ignore[attr-defined]
-    return _meta(TensorMeta, fields)
+    """The metadata of a fake tensor as rules see it: read once, since torch gives it another in one place only (`laid_out`)."""
+    told: TensorMeta | None = getattr(fake, "told", None)
+    if told is None:
+        fields = tuple(fake.shape), fake.stride(), fake.dtype, fake.device, fake.storage_offset(), fake.lazy_flags  # type: ignore[attr-defined]
+        told = fake.told = _meta(TensorMeta, fields)  # type: ignore[attr-defined]
+    return told
 
 
 def _settled(numbers: Sequence[Any]) -> tuple[Any, ...]:
