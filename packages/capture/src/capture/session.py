@@ -116,7 +116,8 @@ class Session:
         """See ``_native.Session``."""
         before = _torch.InForce.now()
         try:
-            return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced()))
+            modes = _torch.followed_modes()
+            return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced(), modes))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
             before.restore()
@@ -159,15 +160,16 @@ class Session:
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
-                captured = capture_frame(
-                    frame,
-                    backend,
-                    dynamic=self.dynamic,
-                    fullgraph=self.fullgraph,
-                    refusals=self.refusals,
-                    history=self.histories.of(code, frame.args),
-                    freeze=freeze,
-                )
+                with _torch.stood_in_for(frame.modes):
+                    captured = capture_frame(
+                        frame,
+                        backend,
+                        dynamic=self.dynamic,
+                        fullgraph=self.fullgraph,
+                        refusals=self.refusals,
+                        history=self.histories.of(code, frame.args),
+                        freeze=freeze,
+                    )
                 if self.freeze and not freeze and captured.graph is not None:
                     captured.graph.unfrozen.append(
                         "all: more captures of this code with constants would reach its limit"

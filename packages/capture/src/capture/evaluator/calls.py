@@ -103,12 +103,12 @@ class FunctionCalls:
     def call_function(self, function: Function, args: Args, kwargs: Kwargs, caller: Frame | None = None) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
         m = self._m
-        if function.is_plain and not m.modes.count:  # of which that is noted already
+        if function.is_plain:  # of which that is noted already
             return self.inline(function, args, kwargs, caller)
         real = function.real
         m.guards.note_code(function)
-        if real is not None and m.modes.count and override_questions(real):
-            return self.inline(function, args, kwargs, caller)  # it asks the mode
+        if real is not None and override_questions(real) and m.modes.asks((*args, *kwargs.values())):
+            return self.inline(function, args, kwargs, caller)  # it asks whoever overrides
         if real is not None:
             module = module_of(real)
             handler = handler_of(real, module)

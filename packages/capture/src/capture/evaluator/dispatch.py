@@ -282,7 +282,11 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
             return Constant(symbol == "!=")
         _check_operator(m, name, left)
         _check_operator(m, reflected, right)
-        if symbol in ("==", "!=") and not m.modes.count and (_is_no_operand(m, left) or _is_no_operand(m, right)):
+        if (
+            symbol in ("==", "!=")
+            and not m.modes.asks([left, right])
+            and (_is_no_operand(m, left) or _is_no_operand(m, right))
+        ):
             return Constant(symbol == "!=")
         return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
