@@ -156,20 +156,25 @@ class Session:
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
-            with warnings_kept_from_raising(), finalizers_outside_modes(), collection_held_back(), phase("capture"):
+            with (
+                _torch.stood_in_for(frame.modes),
+                warnings_kept_from_raising(),
+                finalizers_outside_modes(),
+                collection_held_back(),
+                phase("capture"),
+            ):
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
-                with _torch.stood_in_for(frame.modes):
-                    captured = capture_frame(
-                        frame,
-                        backend,
-                        dynamic=self.dynamic,
-                        fullgraph=self.fullgraph,
-                        refusals=self.refusals,
-                        history=self.histories.of(code, frame.args),
-                        freeze=freeze,
-                    )
+                captured = capture_frame(
+                    frame,
+                    backend,
+                    dynamic=self.dynamic,
+                    fullgraph=self.fullgraph,
+                    refusals=self.refusals,
+                    history=self.histories.of(code, frame.args),
+                    freeze=freeze,
+                )
                 if self.freeze and not freeze and captured.graph is not None:
                     captured.graph.unfrozen.append(
                         "all: more captures of this code with constants would reach its limit"

@@ -8,6 +8,8 @@ import types
 from collections.abc import Container, Iterator
 from typing import Any
 
+import torch
+
 from capture._native import address
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
@@ -23,6 +25,7 @@ from capture.variables.handlers import Wrapper, handler_of
 from capture.variables.lookups import shown_type
 from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
+from capture.variables.tensors import Tensor
 from symshapes import override_questions
 
 from .errors import ProgramErrors
@@ -123,6 +126,10 @@ class FunctionCalls:
                 m.guards.note_identity(function, real)
                 return marked(m, real, args, kwargs)
             recorded = is_recorded_python(real, module)
+            if recorded and args and vars(torch.Tensor).get(real.__name__) is real:
+                owner = args[0].realize(m)
+                if isinstance(owner, Tensor):
+                    return owner.torch_method(m, real.__name__, [arg.realize(m) for arg in args[1:]], kwargs)
             if recorded and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
                 return m.recorder.record("call_function", real, args, kwargs)
             of_autograd = f"{module}.".startswith("torch.autograd.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from types import MethodWrapperType
+from types import FunctionType, MethodWrapperType
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from capture.variables.placeholders import Lazy, resolved
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Getter, Tensor
+from symshapes import override_questions
 
 from .state import EvaluationState
 
@@ -84,7 +85,7 @@ class FunctionModes:
         """How many were entered or left, or torch functions switched off: the graph cannot end here, unless there are none."""
         stay = 0
         for one, other in zip(self._outer, self._entered, strict=False):
-            if one is not other:
+            if resolved(one) is not resolved(other):
                 break
             stay += 1
         return len(self._outer) + len(self._entered) - 2 * stay + len(self._off)
@@ -183,6 +184,8 @@ class FunctionModes:
         """What the innermost mode makes of a call, or the class of an argument; None where torch asks none."""
         if not self.asks((*args, *kwargs.values())):
             return None
+        if isinstance(function, FunctionType) and not override_questions(function):
+            return None  # plain code: what it calls is asked about
         m = self._m
         stand_ins: dict[int, Variable] = {}
         try:

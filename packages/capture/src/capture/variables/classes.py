@@ -43,6 +43,7 @@ from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads, truth_by_methods
 from .own_keys import own_key
 from .payloads import PAYLOADS
+from .sequences import Tuple
 from .subclasses import check_followed, new_tensor
 from .tensors import Tensor
 from .weak_references import own_reference
@@ -390,6 +391,11 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         if may_override(cls):
             m.modes.meet()
         return m.effects.created(Object(cls))
+    if cls.__module__ == torch.return_types.__name__ and len(args) == 1 and not kwargs:
+        items = m.iteration.elements(args[0])
+        if len(items) != getattr(cls, "n_fields", -1):
+            raise Unsupported(f"construction of {cls.__name__} of {len(items)} values")
+        return m.effects.created(Tuple(items, cls))
     base = next((c for c in cls.__mro__ if is_among(c, PAYLOADS)), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
     if owner is weakref.ref and args:

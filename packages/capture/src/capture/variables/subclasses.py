@@ -49,13 +49,17 @@ class SubclassTensor(Tensor):
         raw, owner = class_lookup(m, self.cls, name)
         return super().replaced(m, name) if raw is MISSING or owner in _OWN else raw
 
+    def has_own(self, m: Interpreter, name: str) -> bool:
+        raw, owner = class_lookup(m, self.cls, name)
+        return raw is not MISSING and owner not in _OWN
+
     def attribute(self, m: Interpreter, name: str) -> Variable:
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__torch_function__":
             return descriptor_get(m, raw, owner, self, self.cls, name)
-        if name in autograd_state.READ and not m.modes.asks([self]):
-            raise Unsupported(f"{name} of a {self.cls.__name__}")
-        if raw is not MISSING and (owner in _OWN or is_data_descriptor(m, raw)):
+        if name in autograd_state.READ and name != "data" and self.value is not None and not m.modes.asks([self]):
+            raise Unsupported(f"{name} of a {self.cls.__name__}")  # a guard would ask the class
+        if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in _OWN and not self._hides(name))):
             return super().attribute(m, name)
         own = self._own(m, name)
         if own is not None:
@@ -66,6 +70,10 @@ class SubclassTensor(Tensor):
         if fallback is not MISSING:
             return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
         m.errors.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def _hides(self, name: str) -> bool:
+        """Whether its own dictionary has what torch has as a method."""
+        return name in self.given or (self.value is not None and name in vars(self.value))
 
     def _own(self, m: Interpreter, name: str) -> Variable | None:
         """What is in its own dictionary."""
@@ -81,7 +89,7 @@ class SubclassTensor(Tensor):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raw, owner = class_lookup(m, self.cls, name)
-        if raw is MISSING or (owner not in _OWN and not is_data_descriptor(m, raw)):
+        if raw is MISSING or not is_data_descriptor(m, raw):
             self.put(m, name, value)
         elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in _OWN:
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
@@ -89,6 +97,10 @@ class SubclassTensor(Tensor):
             raise Unsupported(f"setting attribute {name!r} of a {self.cls.__name__}")
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
+            wanted = (*args, *kwargs.values(), Constant(True))[0]
+            if m.operators.truth(wanted) is self.fake.requires_grad:
+                return self
         if name in autograd_state.CALLED or name == "backward":
             raise Unsupported(f"{name}() of a {self.cls.__name__}")
         return super().special_method(m, name, args, kwargs)

@@ -47,7 +47,7 @@ DENIED_METHODS = frozenset(
         "typed_storage", "detach_", "__array__", "__dlpack__", "is_shared", "record_stream", "apply_", "map_",
         "map2_", "module_load", "__deepcopy__", "__reduce_ex__", "__setstate__", "rename_", "is_set_to",
         "requires_grad_", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
-        "__init__", "__bool__", "__int__", "__float__", "as_subclass",
+        "__init__", "__bool__", "__int__", "__float__", "as_subclass", "__getitem__", "__setitem__",
     }
 )  # fmt: skip
 #: Methods that give a bool of what is in the data, as the functions of these names do.
@@ -61,7 +61,7 @@ def _hangs_alone(m: Interpreter, value: Variable) -> bool:
     """Whether nothing hangs from a value that the frame could have put there."""
     if isinstance(value, Tensor):
         return value.source is not None or not value.given
-    return m.builder.is_constant(value)
+    return value.source is not None or m.builder.is_constant(value)
 
 
 class Tensor(Variable):
@@ -84,6 +84,8 @@ class Tensor(Variable):
         return m.identity.key(self)
 
     def truth(self, m: Interpreter) -> bool:
+        if self.has_own(m, "__bool__"):
+            return m.operators.truth(m.operators.answer(self.method(m, "__bool__", [], {}), bool, "__bool__"))
         asked = self.ask(m, "__bool__")
         if asked is not None:
             return m.operators.truth(asked)
@@ -104,6 +106,10 @@ class Tensor(Variable):
     def ask(self, m: Interpreter, method: str, *args: Variable) -> Variable | None:
         """What a mode, or the classes of operands, make of one of torch's methods; None where none is asked."""
         return m.modes.answer(getattr(torch.Tensor, method), [self, *args], {}) if m.modes.active else None
+
+    def has_own(self, m: Interpreter, name: str) -> bool:
+        """Whether its class, which is the program's, has a special method of its own."""
+        return False
 
     def check_operator(self, m: Interpreter, name: str) -> None:
         """The operator is torch's."""
@@ -198,6 +204,10 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return m.calls.call(self.attribute(m, name), args, kwargs)
+        return self.torch_method(m, name, args, kwargs)
+
+    def torch_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method of torch's, whatever the class has by its name; arguments were looked at."""
         if m.modes.active and hasattr(torch.Tensor, name):
             told = m.modes.answer(getattr(torch.Tensor, name), [self, *args], kwargs)
             if told is not None:
@@ -225,7 +235,7 @@ class Tensor(Variable):
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
-        if name not in ("__len__", "__iter__", "__init__", "__bool__"):
+        if name not in ("__len__", "__iter__", "__init__", "__bool__", "__getitem__", "__setitem__"):
             self.require_plain(m, name)
         if name in autograd_state.CALLED:
             return autograd_state.CALLED[name](m, self, args, kwargs)
@@ -241,6 +251,11 @@ class Tensor(Variable):
         if name in ("__bool__", "__int__", "__float__"):
             return self.as_number(m, _NUMBERS[name]) if name != "__bool__" else Constant(self.truth(m))
         if name == "__init__":
+            return Constant(None)
+        if name == "__getitem__":
+            return self.torch_item(m, args[0])
+        if name == "__setitem__":
+            self.torch_set_item(m, *args)
             return Constant(None)
         if name == "__len__":
             return self.length(m)
@@ -277,6 +292,8 @@ class Tensor(Variable):
         return m.recorder.number(self, name, args, kwargs or {}, value)
 
     def length(self, m: Interpreter) -> Variable:
+        if self.has_own(m, "__len__"):
+            return m.operators.answer(self.method(m, "__len__", [], {}), int, "__len__")
         asked = self.ask(m, "__len__")
         if asked is not None:
             return m.operators.answer(asked, int, "__len__")
@@ -308,16 +325,24 @@ class Tensor(Variable):
         return config.capture_data_dependent and whole and self.fake.numel() == 1
 
     def iterate(self, m: Interpreter) -> Variable:
-        asked = self.ask(m, "__iter__")
-        if asked is not None:
-            return asked
+        if self.has_own(m, "__iter__"):
+            return m.iteration.iterate_with(self.attribute(m, "__iter__"))
+        if m.modes.active and m.modes.asks([self]):  # about what torch's own Python calls there
+            self.torch_method(m, "dim", [], {})
+            return self.torch_method(m, "unbind", [Constant(0)], {}).realize(m).iterate(m)
         if self.fake.dim() == 0:
             m.errors.throw(TypeError, "iteration over a 0-d tensor")
         parts = m.recorder.record("call_method", "unbind", [self, Constant(0)], {})
         return m.effects.created(SequenceIterator(parts))
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
+        if self.has_own(m, "__getitem__"):
+            return self.method(m, "__getitem__", [key], {})
         self.check_operator(m, "__getitem__")
+        return self.torch_item(m, key)
+
+    def torch_item(self, m: Interpreter, key: Variable) -> Variable:
+        """``self[key]`` as torch has it."""
         key.realize(m)
         told = m.modes.answer(operator.getitem, [self, key], {}) if m.modes.active else None
         if told is not None:
@@ -326,7 +351,14 @@ class Tensor(Variable):
         return tensor if rest is None else m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        if self.has_own(m, "__setitem__"):
+            self.method(m, "__setitem__", [key, value], {})
+            return
         self.check_operator(m, "__setitem__")
+        self.torch_set_item(m, key, value)
+
+    def torch_set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        """``self[key] = value`` as torch has it."""
         for each in (key, value):
             each.realize(m)
         if m.modes.active and m.modes.answer(operator.setitem, [self, key, value], {}) is not None:
@@ -335,6 +367,8 @@ class Tensor(Variable):
         m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
+        if self.has_own(m, "__contains__"):
+            return m.operators.truth(self.method(m, "__contains__", [value], {}))
         asked = self.ask(m, "__contains__", value)
         if asked is not None:
             return m.operators.truth(asked)

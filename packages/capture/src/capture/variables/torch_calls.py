@@ -24,7 +24,7 @@ from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
 from .objects import Object
 from .remembered import call_remembering
-from .tensors import Getter
+from .tensors import Getter, Tensor
 
 # They read data, or change what a graph cannot carry.
 refuses(
@@ -80,6 +80,8 @@ class BuiltinFunction(Known):
             return owner.builtin(m, self.value.__objclass__, self.value.__name__, args, kwargs)
         if not issubclass(owner.python_type(), self.value.__objclass__):
             m.errors.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
+        if isinstance(owner, Tensor) and self.value.__objclass__ in _TENSORS:
+            return owner.torch_method(m, self.value.__name__, [arg.realize(m) for arg in args], kwargs)
         if class_lookup(m, owner.python_type(), self.value.__name__)[0] is not self.value:
             raise Unsupported(f"{label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)

@@ -29,6 +29,8 @@ def _register() -> None:
 
 
 def _setter(function: Any) -> Handler:
+    if function is _torch.set_grad_enabled:
+        return lambda m, args, kwargs: m.modes.answer(function, args, kwargs) or _set(m, function, args, kwargs)
     return lambda m, args, kwargs: _set(m, function, args, kwargs)
 
 
