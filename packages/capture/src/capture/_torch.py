@@ -454,8 +454,7 @@ def watcher_in_force() -> str:
     """What of the program's is in force that is to see each operation as it runs, in words; "" if nothing."""
     if dispatch_mode_depth():
         return "a dispatch mode of the program's is in force"
-    modes = _function_modes()
-    if any(type(mode) is DeviceContext for mode in modes[len(modes) - len(followed_modes()) :]):
+    if DeviceContext in map(type, followed_modes()):
         return "a default device is in force within a torch-function mode of the program's"
     return "a function transform (vmap, grad, ...) runs" if in_transform() else ""
 
@@ -463,8 +462,9 @@ def watcher_in_force() -> str:
 def followed_modes() -> tuple[Any, ...]:
     """The torch-function modes in force from the outermost one on that is the program's, innermost last."""
     modes = _function_modes()
-    first = next((i for i, mode in enumerate(modes) if type(mode) is not DeviceContext), len(modes))
-    return tuple(modes[first:])
+    while modes and type(modes[0]) is DeviceContext:
+        del modes[0]
+    return tuple(modes)
 
 
 def mode_in_force(ignored: object, place: int) -> Any:

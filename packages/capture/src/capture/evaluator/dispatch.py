@@ -138,7 +138,7 @@ def _own_operator(
         result = m.calls.call(found, [other], {}).realize(m)
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-    raise Unsupported(f"{left!r} {written} {right!r}, which neither implements")
+    raise Unsupported(f"{left!r} {written} {right!r} of a tensor subclass, which neither implements")
 
 
 def _numeric_pair(left: Variable, right: Variable) -> bool:
@@ -253,7 +253,7 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         result = m.calls.call(left.attribute(m, f"__{name}__"), [right], {}).realize(m)
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
-        raise Unsupported(f"{left!r} {symbol} {right!r}, which it does not implement")
+        raise Unsupported(f"{left!r} {symbol} {right!r} of a tensor subclass that does not implement it")
     if isinstance(left, Tensor):
         methods = [(f"__{name}__", left)]
         if not hasattr(torch.Tensor, f"__{name}__"):

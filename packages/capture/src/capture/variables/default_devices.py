@@ -17,7 +17,7 @@ from .sequences import Tuple
 @handles(_torch.device_constructors)
 def _constructors(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args or kwargs:
-        raise Unsupported("torch's functions that make tensors, asked for with arguments")
+        raise Unsupported("what a torch-function mode of a device asks, with arguments")
     return m.builder.known(_torch.device_constructors())  # the same set each time
 
 

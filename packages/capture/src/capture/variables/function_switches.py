@@ -37,7 +37,7 @@ class FunctionSwitch(Variable):
         elif name == "__exit__" and len(args) == 3 and not kwargs:
             m.modes.switch_back()
         else:
-            raise Unsupported(f"{name} of {self.cls.__name__}")
+            raise Unsupported(f"{name} of what switches __torch_function__ off")
         return Constant(None)
 
     def made_of(self) -> Iterable[Variable]:
@@ -50,7 +50,7 @@ class FunctionSwitch(Variable):
 def _switching(cls: Any) -> Handler:
     def switch(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if args or kwargs:
-            raise Unsupported(f"{cls.__name__} with arguments")
+            raise Unsupported("what switches __torch_function__ off, called with arguments")
         return m.effects.created(FunctionSwitch(cls))
 
     return switch

@@ -58,7 +58,7 @@ class SubclassTensor(Tensor):
         if name == "__torch_function__":
             return descriptor_get(m, raw, owner, self, self.cls, name)
         if name in autograd_state.READ and name != "data" and self.value is not None and not m.modes.asks([self]):
-            raise Unsupported(f"{name} of a {self.cls.__name__}")  # a guard would ask the class
+            raise Unsupported(f"{name} of tensor subclass {self.cls.__name__}")  # a guard would ask the class
         if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in _OWN and not self._hides(name))):
             return super().attribute(m, name)
         own = self._own(m, name)
@@ -94,7 +94,7 @@ class SubclassTensor(Tensor):
         elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in _OWN:
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
         else:
-            raise Unsupported(f"setting attribute {name!r} of a {self.cls.__name__}")
+            raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
@@ -102,7 +102,7 @@ class SubclassTensor(Tensor):
             if m.operators.truth(wanted) is self.fake.requires_grad:
                 return self
         if name in autograd_state.CALLED or name == "backward":
-            raise Unsupported(f"{name}() of a {self.cls.__name__}")
+            raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
         return super().special_method(m, name, args, kwargs)
 
 
@@ -129,7 +129,7 @@ def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:
 def _class_of(m: Interpreter, given: Variable) -> type:
     cls = looked_up(m, given)
     if not isinstance(cls, type) or not issubclass(cls, torch.Tensor) or issubclass(cls, torch.nn.Parameter):
-        raise Unsupported("a tensor as one of what is no class of tensors")
+        raise Unsupported("a tensor subclass made of a parameter, or by what is no class of tensors")
     if cls is not torch.Tensor:
         check_followed(m, cls)
     return cls
@@ -143,10 +143,10 @@ def _alias(m: Interpreter, tensor: Tensor) -> Variable:
 @handles(torch.Tensor.as_subclass)
 def _as_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) + len(kwargs) != 2 or not kwargs.keys() <= {"cls"}:
-        raise Unsupported("as_subclass with these arguments")
+        raise Unsupported("a tensor subclass made by as_subclass with these arguments")
     tensor = args[0].realize(m)
     if not isinstance(tensor, Tensor):
-        raise Unsupported("as_subclass of what is no tensor")
+        raise Unsupported("a tensor subclass made of what is no tensor")
     return _of_class(m, _alias(m, tensor), _class_of(m, args[1] if len(args) > 1 else kwargs["cls"]))
 
 
@@ -154,10 +154,10 @@ def _as_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _make_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     given = dict(zip(("cls", "data", "require_grad"), args, strict=False)) | kwargs
     if not {"cls", "data"} <= given.keys() <= {"cls", "data", "require_grad"}:
-        raise Unsupported("_make_subclass with these arguments")
+        raise Unsupported("a tensor subclass made by _make_subclass with these arguments")
     tensor = given["data"].realize(m)
     if not isinstance(tensor, Tensor) or m.operators.truth(given.get("require_grad", Constant(False))):
-        raise Unsupported("_make_subclass of what is no tensor, or that is to require gradients")
+        raise Unsupported("a tensor subclass made of what is no tensor, or to require gradients")
     with m.modes.silent():
         apart = m.recorder.record("call_method", "detach", [tensor], {})
     return _of_class(m, apart, _class_of(m, given["cls"]))
