@@ -34,8 +34,11 @@ class Departures:
         tensors = [v for v in given if isinstance(v, Tensor)]
         self._given = [v for v in tensors if v.source is None and v.given]
         self._made |= {id(v): _frozen_parameter for v in tensors if v.cls is torch.nn.Parameter}
-        of_program = [v for v in tensors if v.source is None and v.cls not in (torch.Tensor, torch.nn.Parameter)]
-        self._made |= {id(v): OfClass(v.cls) for v in of_program}
+        self._classes = {
+            id(v): OfClass(v.cls)
+            for v in tensors
+            if v.source is None and v.cls not in (torch.Tensor, torch.nn.Parameter)
+        }
         if m.recorder.inference.met and not m.recorder.inference.before:
             self._made |= {id(v): made_in_inference for v in tensors if v.source is None and v.fake.is_inference()}
         if not history:
@@ -70,10 +73,10 @@ class Departures:
 
     def write(self, e: Emitter, variable: Variable, name: str) -> None:
         """Make of what the graph gave, which is in a local, what the program had."""
-        function = self._made.get(id(variable))
-        if function is not None:
-            e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
-            e.emit(build.store_fast(name))
+        for function in (self._made.get(id(variable)), self._classes.get(id(variable))):
+            if function is not None:
+                e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
+                e.emit(build.store_fast(name))
 
     def finish(self, e: Emitter) -> None:
         """Once all of them are there: set what the program set on them."""

@@ -6,6 +6,7 @@ torch asks the class. Classes that are asked below autograd (``__torch_dispatch_
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -53,6 +54,17 @@ class SubclassTensor(Tensor):
         raw, owner = class_lookup(m, self.cls, name)
         return raw is not MISSING and owner not in _OWN
 
+    def hash_key(self, m: Interpreter) -> Hashable:
+        if self.has_own(m, "__hash__") or self.has_own(m, "__eq__"):
+            raise Unsupported(f"hash of tensor subclass {self.cls.__name__}, which has its own")
+        return super().hash_key(m)
+
+    def as_number(self, m: Interpreter, cls: type) -> Variable:
+        name = f"__{cls.__name__}__"
+        if self.has_own(m, name):
+            return m.operators.answer(self.method(m, name, [], {}), cls, name)
+        return super().as_number(m, cls)
+
     def attribute(self, m: Interpreter, name: str) -> Variable:
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__torch_function__":
@@ -95,6 +107,12 @@ class SubclassTensor(Tensor):
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
         else:
             raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
+
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
+        hidden = self.value is not None and name in vars(self.value)
+        if name not in self.given or hidden or class_lookup(m, self.cls, name)[0] is not MISSING:
+            raise Unsupported(f"deleting attribute {name!r} of tensor subclass {self.cls.__name__}")
+        del self.given[name]
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:

@@ -143,6 +143,8 @@ class Tensor(Variable):
             return m.builder.known(self.cls)
         if name in autograd_state.READ:
             self.require_plain(m, name)
+            if self.value is not None and name != "data":
+                autograd_state.check_unseen(m)
             return autograd_state.READ[name](m, self)
         if name in ("_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
