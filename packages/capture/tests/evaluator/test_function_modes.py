@@ -144,6 +144,11 @@ OTHERS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], Calla
     "an exception that leaves": (lambda x: torch.sin(x), one(3), Raising),
     "within a default device": (lambda x: torch.ones(3) + x, one(3), lambda: nested(NotingAll(), torch.device("cpu"))),
     "backward": (backward, lambda: (count(3).requires_grad_(),), NotingAll),
+    "control flow": (
+        lambda x: torch.cond(x.sum() > 2, lambda y: torch.add(y, 1), lambda y: y - 1, (x,)),
+        one(3),
+        Subtracting,
+    ),
     "a number": (lambda x: int(x.sum()), one(3), NotingAll),
 }
 

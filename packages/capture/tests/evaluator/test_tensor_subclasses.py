@@ -160,6 +160,23 @@ class KeywordsByDefault(torch.Tensor):
         return super().__torch_function__(func, types, args, {**kwargs})
 
 
+def in_inference_mode(x):
+    with torch.inference_mode():
+        return x * 2
+
+
+def attribute_is_deleted(x):
+    x.mark = 3
+    y = x * x.mark
+    del x.mark
+    return y, hasattr(x, "mark")
+
+
+def steps(x):
+    yield x * 2
+    yield x * 3
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "addition": (lambda x: x + 1, lambda: (plain(3),)),
     "with a plain tensor": (lambda x, y: torch.cat([x, y]).sum(), lambda: (plain(3), count(3))),
@@ -221,6 +238,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = 
     "units meet": (units_meet, lambda: (Unit(count(3), "km"), Unit(count(3), "m"))),
     "a parameter's class": (lambda p, x: p * x, lambda: (Parameter(count(3)), count(3))),
     "a parameter that is asked": (lambda p, x: torch.matmul(x, p), lambda: (OwnParameter(count(3, 3)), count(3, 3))),
+    "in inference mode": (in_inference_mode, lambda: (plain(3),)),
+    "an attribute is deleted": (attribute_is_deleted, lambda: (plain(3),)),
+    "summed as it is made": (lambda x: sum(steps(x)), lambda: (noting(3),)),
     "overrides nothing": (lambda x: x + 1, lambda: (count(3).as_subclass(Disabled),)),
     "named axes": (lambda x: x.total("h") * 2, lambda: (ByName(count(2, 3), "hw"),)),
     "keywords by default": (lambda x: torch.sin(x), lambda: (count(3).as_subclass(KeywordsByDefault),)),
@@ -282,6 +302,10 @@ BREAKING: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = 
     "between": (breaks_between, lambda: (Tagged(count(3), tag="q"),)),
     "inside": (lambda x, y: torch.sin(y) + torch.cos(x), lambda: (count(3).as_subclass(Breaking), count(3))),
     "where switched off": (breaks_where_switched_off, lambda: (noting(3),)),
+    "control flow": (
+        lambda x: torch.cond(x.sum() > 2, lambda y: y + 1, lambda y: y - 1, (x,)),
+        lambda: (plain(3),),
+    ),
     "data as numbers": (lambda x: (x * 2).tolist(), lambda: (plain(3),)),
     "nobody takes it": (lambda x, y: x + y, lambda: (Unit(count(3)), plain(3))),
 }

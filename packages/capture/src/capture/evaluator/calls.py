@@ -126,7 +126,7 @@ class FunctionCalls:
                 m.guards.note_identity(function, real)
                 return marked(m, real, args, kwargs)
             recorded = is_recorded_python(real, module)
-            if recorded and args and vars(torch.Tensor).get(real.__name__) is real:
+            if recorded and args and vars(torch.Tensor).get(getattr(real, "__name__", "")) is real:
                 owner = args[0].realize(m)
                 if isinstance(owner, Tensor):
                     return owner.torch_method(m, real.__name__, [arg.realize(m) for arg in args[1:]], kwargs)

@@ -250,12 +250,12 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     if left.rules_operators:
         return left.operate(m, symbol, [left, right])
     if _has_own(m, f"__{name}__", left):
-        result = m.calls.call(left.attribute(m, f"__{name}__"), [right], {}).realize(m)
-        if not (isinstance(result, Constant) and result.value is NotImplemented):
-            return result
+        given = m.calls.call(left.attribute(m, f"__{name}__"), [right], {}).realize(m)
+        if not (isinstance(given, Constant) and given.value is NotImplemented):
+            return given
         raise Unsupported(f"{left!r} {symbol} {right!r} of a tensor subclass that does not implement it")
     if isinstance(left, Tensor):
-        methods = [(f"__{name}__", left)]
+        methods: list[tuple[str, Variable]] = [(f"__{name}__", left)]
         if not hasattr(torch.Tensor, f"__{name}__"):
             if _has_own(m, f"__{name[1:]}__", left) or _has_own(m, f"__r{name[1:]}__", right):
                 return binary(m, symbol[:-1], left, right, symbol)

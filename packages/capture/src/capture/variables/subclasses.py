@@ -10,7 +10,6 @@ from collections.abc import Hashable
 from typing import Any
 
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
 
 from capture import _torch
 from capture._native import address
@@ -33,11 +32,16 @@ _OWN = torch.Tensor.__mro__
 
 def check_followed(m: Interpreter, cls: type) -> None:
     """Raise ``Unsupported`` for a class of tensors that no plain tensor can stand for."""
-    if issubclass(cls, UninitializedTensorMixin) or cls.__torch_dispatch__ is not _torch.NO_DISPATCH:
+    if _waits_for_data(cls) or getattr(cls, "__torch_dispatch__", None) is not _torch.NO_DISPATCH:
         raise Unsupported(f"tensor subclass {cls.__name__}")
     for name in ("__getattribute__", "__setattr__", "__delattr__"):
         if class_lookup(m, cls, name)[1] not in _OWN:
             raise Unsupported(f"tensor subclass {cls.__name__}, which has its own {name}")
+
+
+def _waits_for_data(cls: type) -> bool:
+    """Whether it is one of torch's own, which have no data before a first call."""
+    return issubclass(cls, torch.nn.UninitializedParameter | torch.nn.UninitializedBuffer)
 
 
 class SubclassTensor(Tensor):
