@@ -126,10 +126,11 @@ class FunctionCalls:
                 m.guards.note_identity(function, real)
                 return marked(m, real, args, kwargs)
             recorded = is_recorded_python(real, module)
-            if recorded and args and vars(torch.Tensor).get(getattr(real, "__name__", "")) is real:
+            name: str = real.__name__
+            if recorded and args and vars(torch.Tensor).get(name) is real:
                 owner = args[0].realize(m)
                 if isinstance(owner, Tensor):
-                    return owner.torch_method(m, real.__name__, [arg.realize(m) for arg in args[1:]], kwargs)
+                    return owner.torch_method(m, name, [arg.realize(m) for arg in args[1:]], kwargs)
             if recorded and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
                 return m.recorder.record("call_function", real, args, kwargs)
             of_autograd = f"{module}.".startswith("torch.autograd.")
