@@ -8,9 +8,10 @@ says why).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType
@@ -455,9 +456,56 @@ def watcher_in_force() -> str:
     """What of the program's is in force that is to see each operation as it runs, in words; "" if nothing."""
     if dispatch_mode_depth():
         return "a dispatch mode of the program's is in force"
-    if any(type(mode) is not DeviceContext for mode in _function_modes()):
-        return "a torch-function mode of the program's is in force"
+    if DeviceContext in map(type, followed_modes()):
+        return "a default device is in force within a torch-function mode of the program's"
     return "a function transform (vmap, grad, ...) runs" if in_transform() else ""
+
+
+def followed_modes() -> tuple[Any, ...]:
+    """The torch-function modes in force from the outermost one on that is the program's, innermost last."""
+    modes = _function_modes()
+    while modes and type(modes[0]) is DeviceContext:
+        del modes[0]
+    return tuple(modes)
+
+
+def mode_in_force(ignored: object, place: int) -> Any:
+    """The torch-function mode at a place, the outermost at 0; None where there is none."""
+    return function_mode_at(place) if place < torch_function_depth() else None
+
+
+class _PassingOn(torch.overrides.TorchFunctionMode):
+    """In the place of a mode that is not to see what capturing does: as many are in force, and this one changes nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def stood_in_for(modes: tuple[Any, ...]) -> Iterator[None]:
+    """Others are in force in the place of these, which are the innermost ones."""
+    depth = torch_function_depth()
+    for _ in modes:
+        leave_function_mode()
+    try:
+        for _ in modes:
+            enter_function_mode(_PassingOn())
+        yield
+    finally:
+        while torch_function_depth() > depth - len(modes):
+            leave_function_mode()
+        for mode in modes:
+            enter_function_mode(mode)
+
+
+def unasked(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that no torch-function mode sees run."""
+
+    def run(*inputs: Any) -> Any:
+        with without_functions():
+            return graph(*inputs)
+
+    return run
 
 
 def set_deterministic(value: tuple[bool, bool]) -> None:
@@ -476,6 +524,30 @@ neg_view: Callable[[torch.Tensor], torch.Tensor] = torch._neg_view
 inference_guard: Any = torch._C._InferenceMode
 # The two ways to switch subclasses' torch functions off: context managers without a public name.
 function_switches: tuple[Any, ...] = (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction)
+# The same by their names: for the code that looks at tensors of the program's classes, or runs a graph, without being asked about it.
+without_overrides: Callable[[], contextlib.AbstractContextManager[Any]] = torch._C.DisableTorchFunctionSubclass
+without_functions: Callable[[], contextlib.AbstractContextManager[Any]] = torch._C.DisableTorchFunction
+# What stands in a class whose tensors override nothing.
+NO_OVERRIDE: Any = torch._C._disabled_torch_function_impl
+NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl
+# Whether torch functions are switched off, modes included.
+all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
+
+
+def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
+    """A tensor of this class over the memory of another; no class is asked."""
+    with without_functions():
+        return tensor.as_subclass(cls)
+
+
+def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
+    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place."""
+    with without_functions():
+        return tensor.as_subclass(torch.Tensor)
+
+
+# What makes a tensor of a class of the program's from another one's memory, without its history.
+make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 # Whether autocast is on for any device, whether deterministic algorithms are on, whether a torch-function mode is in
 # force: what torch's own Python asks, where the public questions are about one device, or add a frame.
 any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled

@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 
 from symshapes import UnbackedError, dataclass
 
+from ._torch import mode_in_force, torch_function_depth
 from .bytecode import argument_names
 from .errors import NotConstant, Unsupported, undecided
 from .evaluator import opcodes as _opcodes
@@ -22,7 +23,7 @@ from .evaluator.program import program_of
 from .guards import GlobalState, Guard, GuardKind
 from .resume import origin_of
 from .settings import in_force
-from .sources import Closure, ClosureCell, Local, ModuleGlobal
+from .sources import Applied, Closure, ClosureCell, Const, Local, ModuleGlobal
 from .target import parameters_behind
 from .variables.base import SymbolicRaise, Variable
 from .variables.constants import Constant
@@ -36,6 +37,8 @@ _REGISTERED = (_opcodes,)
 #: A tensor's tangent is nowhere in its metadata; there is none while no level of forward differentiation is entered.
 _FORWARD_LEVEL = ModuleGlobal("torch.autograd.forward_ad", "_current_level", vars(forward_ad))
 _NO_LEVEL = -1
+#: What is read anew by each call, in the place of an object: the modes in force are no part of one.
+_MODES = Const(None, "the torch-function modes")
 
 
 def in_forward_mode() -> bool:
@@ -54,6 +57,8 @@ class FrameInput:
     builtins: dict[str, Any]
     #: Whether a tracer watches: the replacement is then to pass the lines that the frame would.
     traced: bool = False
+    #: The program's torch-function modes in force around it, innermost last.
+    modes: tuple[Any, ...] = ()
 
 
 class Stopped(Exception):
@@ -96,6 +101,9 @@ class Attempt:
         self.before = in_force()
         self.m.guards.add(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
         self.m.guards.add(None, GuardKind.GLOBAL_STATE, GlobalState.now())
+        depth = torch_function_depth()
+        places = enumerate(frame.modes, depth - len(frame.modes))
+        self.m.modes.begin(Lazy(mode, Applied(_MODES, mode_in_force, place)) for place, mode in places)
         self.m.guards.add(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
 
     @property

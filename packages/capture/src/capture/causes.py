@@ -178,8 +178,8 @@ CAUSES: tuple[Cause, ...] = (
     # Torch
     Cause(
         "B317", "break", "A torch-function mode, in a form that has none",
-        "Modes that the program enters are part of its graph; those that are in force around it, or that leave a call to what is called, are not.",
-        "Enter the mode within what is compiled, and have its `__torch_function__` give a result.",
+        "Modes that the program enters, or that are in force around it, are part of its graph; those are not that leave a call to what is called, or would see the graph's own business.",
+        "Have the mode's `__torch_function__` give a result, and enter no default device within a mode around what is compiled.",
         "a torch-function mode that gives NotImplemented",
         r"torch-function mode",
     ),
@@ -234,7 +234,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B302", "break", "A kind of tensor that graphs do not hold",
-        "A subclass, a layout or a state of a tensor of which the capture knows no metadata.",
+        "A layout or a state of a tensor of which the capture knows no metadata; a subclass that is asked below autograd (`__torch_dispatch__`), or whose `__torch_function__` is not followed.",
         "Take the plain tensor out of it before what is compiled.",
         "tensor subclass Masked",
         r"tensor subclass|tensor of layout|nested or quantized|cannot be differentiated|torch_function|the overrides of|made of memory or files|tensor of unknown origin",

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._torch import neg_view
+from ._torch import as_class, neg_view
 from .bytecode import build
 from .emit import Emitter
 from .evaluator.machine import Machine
@@ -34,6 +34,11 @@ class Departures:
         tensors = [v for v in given if isinstance(v, Tensor)]
         self._given = [v for v in tensors if v.source is None and v.given]
         self._made |= {id(v): _frozen_parameter for v in tensors if v.cls is torch.nn.Parameter}
+        self._classes = {
+            id(v): OfClass(v.cls)
+            for v in tensors
+            if v.source is None and v.cls not in (torch.Tensor, torch.nn.Parameter)
+        }
         if m.recorder.inference.met and not m.recorder.inference.before:
             self._made |= {id(v): made_in_inference for v in tensors if v.source is None and v.fake.is_inference()}
         if not history:
@@ -68,10 +73,10 @@ class Departures:
 
     def write(self, e: Emitter, variable: Variable, name: str) -> None:
         """Make of what the graph gave, which is in a local, what the program had."""
-        function = self._made.get(id(variable))
-        if function is not None:
-            e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
-            e.emit(build.store_fast(name))
+        for function in (self._made.get(id(variable)), self._classes.get(id(variable))):
+            if function is not None:
+                e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
+                e.emit(build.store_fast(name))
 
     def finish(self, e: Emitter) -> None:
         """Once all of them are there: set what the program set on them."""
@@ -80,6 +85,16 @@ class Departures:
                 e.load(value)
                 e.load(tensor)
                 e.emit(build.store_attr(name))
+
+
+class OfClass:
+    """Makes tensors of a class of the program's over the memory of those that the graph gives."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        return as_class(tensor, self.cls)
 
 
 class _At(Variable):

@@ -17,6 +17,7 @@ from torch import fx
 from symshapes import SYMBOLIC, dataclass, hint_of
 
 from . import _native
+from ._torch import plain_of, unasked
 from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
@@ -35,7 +36,7 @@ from .guards import Guard, GuardKind, LettingGo
 from .lifetimes import lifetimes_of
 from .resume import names_beside, origin_of, seen_by_super
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
-from .sources import Local, Made, Source
+from .sources import Applied, Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
 from .variables.base import Variable
 from .variables.functions import Cell
@@ -265,6 +266,10 @@ class Replacement:
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
         if m.levels.since:  # whatever a backend made of it: that may run the graph's calls as they are
             compiled = leaving_levels(compiled)
+        if (
+            m.modes.from_outside
+        ):  # they were asked about the program's operations, and have no say in what the graph does
+            compiled = unasked(compiled)
         self._call_graph(e, compiled, captured, as_it_is=as_it_is, tells=tells)
         if not outputs:
             e.emit(build.pop())
@@ -303,6 +308,7 @@ class Replacement:
             for i, source in enumerate(sources)
             if not isinstance(graph.inputs[i], SYMBOLIC)
             and not isinstance(source, Made)
+            and not (isinstance(source, Applied) and source.function is plain_of)  # made for each call
             and m.identity.lives_on(source)
         )
         lasting = set(places)

@@ -116,7 +116,8 @@ class Session:
         """See ``_native.Session``."""
         before = _torch.InForce.now()
         try:
-            return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced()))
+            modes = _torch.followed_modes()
+            return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced(), modes))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
             before.restore()
@@ -155,7 +156,13 @@ class Session:
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
-            with warnings_kept_from_raising(), finalizers_outside_modes(), collection_held_back(), phase("capture"):
+            with (
+                _torch.stood_in_for(frame.modes),
+                warnings_kept_from_raising(),
+                finalizers_outside_modes(),
+                collection_held_back(),
+                phase("capture"),
+            ):
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)

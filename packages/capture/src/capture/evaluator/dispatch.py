@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind, Predicate
 from capture.variables.base import Interpreter, Variable
@@ -41,6 +43,9 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         left, right = _operands(m, symbol, left, right)
     numeric = isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic)
+    own = _has_own(m, f"__{name}__", left) or _has_own(m, f"__r{name}__", right)
+    if own:
+        return _own_operator(m, left, right, f"__{name}__", f"__r{name}__", written)
     if numeric and not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
         _check_operator(m, f"__{name}__", left)
         _check_operator(m, f"__r{name}__", right)
@@ -115,6 +120,27 @@ def _check_operator(m: Interpreter, name: str, value: Variable) -> None:
         value.check_operator(m, name)
 
 
+def _has_own(m: Interpreter, name: str, value: Variable) -> bool:
+    """Whether a tensor's class, which is the program's, has an operator of its own."""
+    return isinstance(value, Tensor) and value.has_own(m, name)
+
+
+def _own_operator(
+    m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, written: str, *, compared: bool = False
+) -> Variable:
+    """The same where a class of tensors, which is the program's, has an operator of its own."""
+    for owner, other, method in _in_order(m, left, right, name, reflected, compared=compared):
+        found = _special(m, owner, method)
+        if found is None and isinstance(owner, Tensor):
+            found = owner.attribute(m, method)
+        if found is None:
+            continue  # a number takes no tensor
+        result = m.calls.call(found, [other], {}).realize(m)
+        if not (isinstance(result, Constant) and result.value is NotImplemented):
+            return result
+    raise Unsupported(f"{left!r} {written} {right!r} of a tensor subclass, which neither implements")
+
+
 def _numeric_pair(left: Variable, right: Variable) -> bool:
     """Whether both sides can be operands of a tensor or symbolic operation."""
     return all(isinstance(v, Tensor | Symbolic | Constant) for v in (left, right)) or (
@@ -185,6 +211,8 @@ def _asked(m: Interpreter, owner: Variable, other: Variable, method: str) -> Var
         return None
     if found is not None:
         result = m.calls.call(found, [other], {}).realize(m)
+    elif isinstance(owner, Tensor) and other.overrides(m):
+        result = owner.method(m, method, [other], {}).realize(m)
     elif other.payload is not None and takes(owner.python_type(), method, other.python_type()):
         result = operator_method(m, method, owner, other)
     else:
@@ -221,8 +249,18 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     name = INPLACE[symbol].__name__
     if left.rules_operators:
         return left.operate(m, symbol, [left, right])
+    if _has_own(m, f"__{name}__", left):
+        given = m.calls.call(left.attribute(m, f"__{name}__"), [right], {}).realize(m)
+        if not (isinstance(given, Constant) and given.value is NotImplemented):
+            return given
+        raise Unsupported(f"{left!r} {symbol} {right!r} of a tensor subclass that does not implement it")
     if isinstance(left, Tensor):
-        for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
+        methods: list[tuple[str, Variable]] = [(f"__{name}__", left)]
+        if not hasattr(torch.Tensor, f"__{name}__"):
+            if _has_own(m, f"__{name[1:]}__", left) or _has_own(m, f"__r{name[1:]}__", right):
+                return binary(m, symbol[:-1], left, right, symbol)
+            methods += [(f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)]
+        for method, value in methods:
             _check_operator(m, method, value)
         return m.recorder.record("call_function", INPLACE[symbol], [left, right], {})
     if is_of_sequences(left.python_type(), f"__{name}__"):
@@ -249,6 +287,8 @@ def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
         return value.operate(m, symbol, [value])
     if isinstance(value, Symbolic) and symbol == "~" and value.python_type() is int:
         return binary(m, "-", unary(m, "-", value), Constant(1))
+    if _has_own(m, name, value):
+        return m.calls.call(value.attribute(m, name), [], {})
     if isinstance(value, Tensor | Symbolic):
         _check_operator(m, name, value)
         return m.recorder.record("call_function", function, [value], {})
@@ -278,11 +318,17 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         if found is not None:
             return found
     if isinstance(left, Tensor) or isinstance(right, Tensor):
+        if _has_own(m, name, left) or _has_own(m, reflected, right):
+            return _own_operator(m, left, right, name, reflected, symbol, compared=True)
         if m.builder.is_none(left) or m.builder.is_none(right):
             return Constant(symbol == "!=")
         _check_operator(m, name, left)
         _check_operator(m, reflected, right)
-        if symbol in ("==", "!=") and not m.modes.count and (_is_no_operand(m, left) or _is_no_operand(m, right)):
+        if (
+            symbol in ("==", "!=")
+            and not m.modes.asks([left, right])
+            and (_is_no_operand(m, left) or _is_no_operand(m, right))
+        ):
             return Constant(symbol == "!=")
         return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):

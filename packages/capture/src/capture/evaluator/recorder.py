@@ -16,7 +16,7 @@ from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import SETTERS, SETTINGS, in_force
-from capture.sources import Const, Source
+from capture.sources import Applied, Const, Source
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
@@ -54,6 +54,8 @@ from .state import EvaluationState
 from .switches import Switches
 from .trials import is_programs_own, refusal
 
+#: The classes of tensors that are inputs as they are.
+_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 #: Questions whose answers follow from what is guarded of tensors.
 _FOLLOWS = frozenset(
     {
@@ -146,13 +148,16 @@ class GraphRecorder:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # no fake could be given it
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
+        memory, place = value, source
+        if type(value) not in _PLAIN_TENSORS:
+            memory, place = _torch.plain_of(value, 0), Applied(source, _torch.plain_of, 0)
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
             # One from outside is of no level, and was not made in a block of the frame's.
             with _torch.beneath_levels() if _torch.in_transform() else _NOTHING, self.inference.outside:
                 fake = self.fake_mode.from_tensor(
-                    value,
+                    memory,
                     source=sizes_known.name(source),
                     policy=policy,
                     alike=None if policy is None else sizes_known.alike(source, value.dim()),
@@ -168,7 +173,7 @@ class GraphRecorder:
             strides = tuple(s if type(s) is int else None for s in fake.stride())
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
         self.elsewhere |= fake.device.type != "cpu"
-        return self.graph.placeholder(source, fake, self._state.where()), fake
+        return self.graph.placeholder(place, fake, self._state.where()), fake
 
     def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
         """The tensor that an input was at this capture; None for a number."""
@@ -235,7 +240,7 @@ class GraphRecorder:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
         fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
-        if self._m.modes.count:
+        if self._m.modes.active:
             told = self._m.modes.answer(_function(op, target, fake_args), args, kwargs)
             if told is not None:
                 return told

@@ -107,6 +107,7 @@ class Subgraphs:
         carried: Sequence[Tensor],
     ) -> Variable:
         """The body's values, beginning with `carried`, as soon as the condition does not hold of them."""
+        _require_plain(carried)
         given, made = self._step(body, [_like(value.fake) for value in carried], len(carried))
         own = [value.node for value in given]
         test = self.evaluated(lambda: condition(list(given)), own)
@@ -135,6 +136,7 @@ class Subgraphs:
         Its first values are carried on, and given as they are in the end; the others are stacked. `operands` get a
         gradient in any case, as what is carried and scanned does.
         """
+        _require_plain([*carried, *over])
         length, count = _length(over), len(carried)
         given, made = self._step(step, [*(_like(value.fake) for value in carried), *map(_slice, over)], count)
         own = [value.node for value in given]
@@ -152,6 +154,7 @@ class Subgraphs:
 
     def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Tensor]) -> list[Variable]:
         """What the function makes of all slices of `over` up to each, along their first dimension, of two of each at a time."""
+        _require_plain(over)
         length = _length(over)
         slices = [_slice(x, dense=True) for x in over]
         given, made = self._step(combine, [*slices, *slices], len(over))
@@ -187,6 +190,8 @@ class Subgraphs:
         """Evaluate a function, to which the nodes `own` belong, that must leave nothing behind but its result and calls."""
         if self._m.levels.inside:
             raise Unsupported("control flow within a function transform")
+        if self._m.modes.asks(()):  # torch itself runs it in a way that modes do not see
+            raise Unsupported("control flow under a torch-function mode")
         graph = self._recorder.graph.graph
         before = set(graph.nodes)
         leaves: list[Tensor] = []
@@ -266,6 +271,7 @@ class Subgraphs:
     def _leaves(self, value: Variable) -> Iterable[Tensor]:
         value = value.realize(self._m)
         if isinstance(value, Tensor):
+            _require_plain([value])
             yield value
         elif type(value) in (Tuple, List, InputList, Dict, InputDict) and value.python_type() in (tuple, list, dict):
             for part in _parts(value):
@@ -366,6 +372,11 @@ class Subgraphs:
 
 def _parts(value: Any) -> list[Variable]:
     return [part for _, part in value.entries.values()] if isinstance(value, Dict) else list(value.items)
+
+
+def _require_plain(tensors: Iterable[Tensor]) -> None:
+    if any(tensor.cls not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
+        raise Unsupported("control flow over a tensor subclass")
 
 
 def _structure(value: Variable) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from capture import _native
-from capture._torch import tensor_keys
+from capture._torch import tensor_keys, without_functions
 from capture.labels import Told, label_of, written
 from capture.records import Record, record
 from capture.settings import SETTINGS
@@ -77,17 +77,18 @@ class TensorMeta(Record):
         strides: tuple[int | None, ...] | None = None,
     ) -> TensorMeta:
         """What to expect of tensors like this real one; `sizes` and `strides` replace its own where given."""
-        own = tuple(tensor.stride()) if tensor.layout == torch.strided else None
-        return TensorMeta(
-            type(tensor),
-            tensor.dtype,
-            tensor.device,
-            tensor.layout,
-            tensor.requires_grad,
-            tuple(tensor.shape) if sizes is None else sizes,
-            own if strides is None else strides,
-            tensor_keys(tensor),
-        )
+        with without_functions():  # the program is not to see that it is looked at
+            own = tuple(tensor.stride()) if tensor.layout == torch.strided else None
+            return TensorMeta(
+                type(tensor),
+                tensor.dtype,
+                tensor.device,
+                tensor.layout,
+                tensor.requires_grad,
+                tuple(tensor.shape) if sizes is None else sizes,
+                own if strides is None else strides,
+                tensor_keys(tensor),
+            )
 
     def changes(self, name: str, value: object) -> Iterator[str]:
         """What a value has in place of what is expected; strides where nothing else is to be said."""

@@ -38,7 +38,14 @@ def _in(table: dict[str, Any], name: str) -> Callable[[Any], Any]:
 def note_leaf(m: Interpreter, tensor: Any) -> None:
     """That an input is a leaf, or is none, is not in its metadata."""
     if tensor.value is not None and tensor.source is not None:
+        check_unseen(m)
         m.guards.add(part(tensor.source, "is_leaf"), GuardKind.EQUALS, tensor.value.is_leaf)
+
+
+def check_unseen(m: Interpreter) -> None:
+    """Raise ``Unsupported`` where a mode from outside would see guards, and the code around the graph, ask or set what autograd knows."""
+    if m.modes.from_outside:
+        raise Unsupported("a tensor's place in autograd, under a torch-function mode from outside of the frame")
 
 
 def called(name: str) -> Callable[[Any], Any]:
@@ -93,6 +100,8 @@ def _grad(m: Interpreter, tensor: Any) -> Variable:
 
 def give(m: Interpreter, tensor: Any, name: str, value: Variable) -> None:
     """An attribute is another from here on; that of an input is set after the graph ran."""
+    if name in SET:
+        check_unseen(m)
     tensor.given[name] = value
     m.effects.mutated(tensor)
 

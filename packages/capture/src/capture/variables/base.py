@@ -290,6 +290,10 @@ class Variable:
         """``self symbol other`` of a comparison; None where both are compared for real, if they are known, or refused."""
         return None
 
+    def overrides(self, m: Interpreter) -> bool:
+        """Whether torch asks its class what an operation on it comes to."""
+        return False
+
     # The graph
 
     #: What computes the value in the graph; None if the graph does not.

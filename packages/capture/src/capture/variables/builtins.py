@@ -21,6 +21,7 @@ from .classes import Class
 from .constants import BoundBuiltin, Constant, Known, looked_up
 from .enums import EnumMember
 from .functions import Function, Method
+from .generators import Generator
 from .handlers import Fold, Handler, folds, handles, refuses
 from .identities import Identity
 from .iterators import CallableIterator, StopIter
@@ -345,10 +346,33 @@ def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return Constant(True)
 
 
+def _added_in_turn(m: Interpreter, start: Variable, source: Generator) -> list[Variable]:
+    """What is left to add up of what a generator yields: numbers, of which adding does nothing else, or the sum, made as it yields."""
+    values = [start]
+    while True:
+        try:
+            value = source.next(m).realize(m)
+        except StopIter:
+            return values
+        m.state.count_instructions(1)
+        values.append(value)
+        if all(map(is_number, values)) or issubclass(start.python_type(), str | bytes | bytearray):
+            continue
+        result = values[0]
+        for each in values[1:]:
+            result = m.operators.binary("+", result, each).realize(m)
+        values = [result]
+
+
 @handles(sum)
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
-    values = [v.realize(m) for v in (start, *m.iteration.elements(args[0]))]
+    source = args[0].realize(m)
+    values = [start.realize(m)]
+    if isinstance(source, Generator):
+        values = _added_in_turn(m, values[0], source)
+    else:
+        values += [v.realize(m) for v in m.iteration.elements(source)]
     if issubclass(values[0].python_type(), str | bytes | bytearray):
         m.builder.fold(sum, [[], values[0].python_type()()])  # which it refuses
     if any(v.python_type() is float for v in values):

@@ -35,6 +35,7 @@ from .lookups import (
     is_among,
     is_data_descriptor,
     is_of_program,
+    may_override,
     shown_type,
 )
 from .modules import Module
@@ -42,6 +43,9 @@ from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads, truth_by_methods
 from .own_keys import own_key
 from .payloads import PAYLOADS
+from .sequences import Tuple
+from .subclasses import check_followed, new_tensor
+from .tensors import Tensor
 from .weak_references import own_reference
 
 METADATA = frozenset(
@@ -292,7 +296,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
     """What ``type.__call__`` itself does."""
     cls = cls_var.value
     if issubclass(cls, torch.Tensor):
-        raise Unsupported(f"construction of {cls.__name__}")
+        check_followed(m, cls)
     if cls.__flags__ & _NO_INSTANCES:
         m.builder.fold(cls, [])  # raises
     if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference
@@ -309,12 +313,12 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
         instance = allocate(m, cls, owner, args, kwargs)
     if not any(base is cls for base in instance.python_type().__mro__):
         return instance
-    if isinstance(instance, Object):
+    if isinstance(instance, Object | Tensor):
         initialise(m, instance, args, kwargs, caller)
     return instance
 
 
-def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, caller: Any = None) -> None:
+def initialise(m: Interpreter, instance: Object | Tensor, args: Args, kwargs: Kwargs, caller: Any = None) -> None:
     """Run ``__init__``; see ``Class.call_from`` for ``caller``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
     if not isinstance(init, types.FunctionType | types.WrapperDescriptorType | types.MethodDescriptorType):
@@ -328,6 +332,8 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, cal
         if not m.builder.is_none(result.realize(m)):
             given = shown_type(result.realize(m).python_type())
             m.errors.throw(TypeError, f"__init__() should return None, not {given!r}")
+        return
+    if isinstance(instance, Tensor):  # torch's own is that of all objects, and its `__new__` takes the arguments
         return
     if owner is object:
         new, _ = class_lookup(m, instance.cls, "__new__")
@@ -377,10 +383,19 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         return m.effects.created(ExceptionObject(cls, list(args)))
     if issubclass(cls, torch.nn.Module):
         return m.effects.created(Module(cls))
+    if issubclass(cls, torch.Tensor):
+        return new_tensor(m, cls, args, kwargs)
     if owner is object:
         if args or kwargs:
             _check_no_arguments(m, cls)
+        if may_override(cls):
+            m.modes.meet()
         return m.effects.created(Object(cls))
+    if cls.__module__ == torch.return_types.__name__ and len(args) == 1 and not kwargs:
+        items = m.iteration.elements(args[0])
+        if len(items) != getattr(cls, "n_fields", -1):
+            raise Unsupported(f"construction of {cls.__name__} of {len(items)} values")
+        return m.effects.created(Tuple(items, cls))
     base = next((c for c in cls.__mro__ if is_among(c, PAYLOADS)), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
     if owner is weakref.ref and args:

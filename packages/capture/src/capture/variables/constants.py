@@ -137,6 +137,7 @@ class Constant(Real):
     def _as_context(self, m: Interpreter, name: str) -> Variable:
         """A device in a ``with`` statement, which does something."""
         if name == "__enter__":
+            m.modes.answer(torch.device, [self], {})  # the mode makes one of it
             m.modes.enter_device(self.value)
             return self
         m.modes.leave()
@@ -419,6 +420,9 @@ def _folded(*classes: type) -> None:
 @handles(torch.device, torch.dtype)
 def _device(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.builder.to_python(a) for a in args]
+    told = m.modes.answer(torch.device, args, kwargs)
+    if told is not None:
+        return told
     return Constant(m.builder.fold(torch.device, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
 
 

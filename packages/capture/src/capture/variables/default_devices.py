@@ -9,8 +9,16 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant, Known
+from .handlers import handles
 from .mappings import Dict
 from .sequences import Tuple
+
+
+@handles(_torch.device_constructors)
+def _constructors(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if args or kwargs:
+        raise Unsupported("what a torch-function mode of a device asks, with arguments")
+    return m.builder.known(_torch.device_constructors())  # the same set each time
 
 
 class DefaultDevice(Variable):

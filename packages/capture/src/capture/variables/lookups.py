@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from capture._native import address
+from capture._torch import NO_OVERRIDE
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.labels import HEAP_TYPE, place_of
@@ -87,6 +88,16 @@ def own_entry(m: Interpreter, real: Any, place: Source, name: str) -> Variable |
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
     return m.classes.found.get((address(cls), name)) or m.classes.entry(cls, name)
+
+
+def overrides_functions(m: Interpreter, cls: type) -> bool:
+    """Whether torch asks a class what an operation on one of its objects comes to."""
+    return class_lookup(m, cls, "__torch_function__")[0] not in (MISSING, NO_OVERRIDE)
+
+
+def may_override(cls: type) -> bool:
+    """Whether a class has something to say about operations of torch, as it is now."""
+    return any("__torch_function__" in vars(base) for base in cls.__mro__)
 
 
 def acts_as(m: Interpreter, raw: Any, kind: type, name: str = "__get__") -> bool:

@@ -36,6 +36,8 @@ from .lookups import (
     gives_own_class,
     is_data_descriptor,
     made_by_object,
+    may_override,
+    overrides_functions,
     refusal_of_deletion,
     shown_holder,
     shown_type,
@@ -474,6 +476,9 @@ class Object(Instance):
             return own_key(m, self, method)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
 
+    def overrides(self, m: Interpreter) -> bool:
+        return overrides_functions(m, self.cls)
+
     def length(self, m: Interpreter) -> Variable:
         size = self.call_special(m, "__len__", [])
         if size is None:
@@ -650,6 +655,8 @@ def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:
     m.guards.of_type(source, cls)
     made = Object(cls, value, payload)
     made.source = source
+    if may_override(cls):
+        m.modes.meet()
     return made
 
 

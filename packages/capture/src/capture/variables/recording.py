@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -182,7 +182,42 @@ class FunctionModes(Protocol[V]):
 
     @property
     def count(self) -> int:
-        """How many are in force: the graph cannot end here, unless there are none."""
+        """How many were entered or left, or torch functions switched off: the graph cannot end here, unless there are none."""
+
+    @property
+    def active(self) -> bool:
+        """Whether anyone may be asked about a call: a mode, or the class of a value that was met."""
+
+    def meet(self) -> None:
+        """A value was met whose class is asked about calls."""
+
+    def asks(self, values: Iterable[V]) -> bool:
+        """Whether anyone is asked about a call with these values."""
+
+    def silent(self) -> AbstractContextManager[None]:
+        """Nobody is asked within."""
+
+    def switch_off(self, modes_too: bool) -> None:
+        """Classes of values are asked no more from here on, nor modes."""
+
+    def switch_back(self) -> None:
+        """It is as before the innermost of these."""
+
+    @property
+    def from_outside(self) -> int:
+        """How many of those from outside of the frame are followed."""
+
+    @property
+    def added(self) -> int:
+        """How many modes more are in force than where the frame begins."""
+
+    @property
+    def classes_off(self) -> bool:
+        """Whether the program has switched off that classes of values are asked."""
+
+    @property
+    def modes_off(self) -> bool:
+        """Whether it has switched off modes, too."""
 
     def enter(self, mode: V) -> None:
         """A mode is in force from here on."""
@@ -194,10 +229,7 @@ class FunctionModes(Protocol[V]):
         """The innermost one is in force no more."""
 
     def at(self, place: int) -> V:
-        """One of those entered, the outermost at 0."""
-
-    def refuse(self, what: str) -> None:
-        """Raise ``Unsupported`` for what a mode would be asked about, were one in force."""
+        """One of those in force, the outermost at 0."""
 
     def answer(self, function: Callable[..., Any], args: list[V], kwargs: dict[str, V]) -> V | None:
-        """What the innermost mode makes of a call; None where there is none, or torch does not ask it."""
+        """What the innermost mode makes of a call, or the class of an argument; None where torch asks none."""

@@ -67,9 +67,22 @@ def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return _see_all(m, value, source)
 
 
+#: Objects that are themselves wherever they come from, and equal to nothing else.
+_KNOWN = (
+    enum.Enum,
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MethodWrapperType,
+)
+
+
 def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | None) -> Set:
     """The variable of a set from outside with all that is in it, guarded."""
-    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type | types.FunctionType) for x in value):
+    if all(type(x) in CONSTANT_TYPES or isinstance(x, _KNOWN) for x in value):
         if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
             m.guards.of_type(source, type(value))
             expected = frozenset(value)

@@ -47,10 +47,12 @@ DENIED_METHODS = frozenset(
         "typed_storage", "detach_", "__array__", "__dlpack__", "is_shared", "record_stream", "apply_", "map_",
         "map2_", "module_load", "__deepcopy__", "__reduce_ex__", "__setstate__", "rename_", "is_set_to",
         "requires_grad_", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
+        "__init__", "__bool__", "__int__", "__float__", "as_subclass", "__getitem__", "__setitem__",
     }
 )  # fmt: skip
 #: Methods that give a bool of what is in the data, as the functions of these names do.
 _ANSWERED = frozenset({"equal", "allclose"})
+_NUMBERS = {"__int__": int, "__float__": float}
 #: What the method calls otherwise than the function does.
 _AS_FUNCTION = {"gradient": "grad_tensors"}
 
@@ -59,7 +61,7 @@ def _hangs_alone(m: Interpreter, value: Variable) -> bool:
     """Whether nothing hangs from a value that the frame could have put there."""
     if isinstance(value, Tensor):
         return value.source is not None or not value.given
-    return m.builder.is_constant(value)
+    return value.source is not None or m.builder.is_constant(value)
 
 
 class Tensor(Variable):
@@ -82,7 +84,11 @@ class Tensor(Variable):
         return m.identity.key(self)
 
     def truth(self, m: Interpreter) -> bool:
-        m.modes.refuse("bool() of a tensor")
+        if self.has_own(m, "__bool__"):
+            return m.operators.truth(m.operators.answer(self.method(m, "__bool__", [], {}), bool, "__bool__"))
+        asked = self.ask(m, "__bool__")
+        if asked is not None:
+            return m.operators.truth(asked)
         told = m.recorder.told(self)
         while isinstance(told, list) and len(told) == 1:
             (told,) = told
@@ -97,6 +103,14 @@ class Tensor(Variable):
         foreign = isinstance(code, types.FunctionType) and module_of(code).partition(".")[0] != "torch"
         return raw if foreign else None
 
+    def ask(self, m: Interpreter, method: str, *args: Variable) -> Variable | None:
+        """What a mode, or the classes of operands, make of one of torch's methods; None where none is asked."""
+        return m.modes.answer(getattr(torch.Tensor, method), [self, *args], {}) if m.modes.active else None
+
+    def has_own(self, m: Interpreter, name: str) -> bool:
+        """Whether its class, which is the program's, has a special method of its own."""
+        return False
+
     def check_operator(self, m: Interpreter, name: str) -> None:
         """The operator is torch's."""
         if self.replaced(m, name) is not None:
@@ -106,7 +120,7 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
-        if m.modes.count:
+        if m.modes.active:
             told = m.modes.answer(getattr, [self, Constant(name)], {})
             if told is not None:
                 return told
@@ -129,6 +143,8 @@ class Tensor(Variable):
             return m.builder.known(self.cls)
         if name in autograd_state.READ:
             self.require_plain(m, name)
+            if self.value is not None and name != "data":
+                autograd_state.check_unseen(m)
             return autograd_state.READ[name](m, self)
         if name in ("_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
@@ -151,13 +167,18 @@ class Tensor(Variable):
             raise Unsupported(f"Tensor.{name} within a function transform")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        m.modes.refuse("setting an attribute of a tensor")
         self.require_plain(m, name)
+        if isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType) and m.modes.asks([self, value]):
+            raise Unsupported(f"setting attribute {name!r} of a tensor, which is asked about")
         if name in autograd_state.SET:
             autograd_state.SET[name](m, self, value.realize(m))
             return
         if self.cls not in (torch.Tensor, torch.nn.Parameter) or class_lookup(m, self.cls, name)[0] is not MISSING:
             raise Unsupported(f"setting attribute {name!r} of a tensor")
+        self.put(m, name, value)
+
+    def put(self, m: Interpreter, name: str, value: Variable) -> None:
+        """Hang a value from the tensor."""
         value = value.realize(m)
         if self.source is None and not _hangs_alone(m, value):  # it would be given to what it hangs from
             raise Unsupported(f"setting attribute {name!r} of a tensor of the frame's to {value!r}")
@@ -185,7 +206,11 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return m.calls.call(self.attribute(m, name), args, kwargs)
-        if m.modes.count and hasattr(torch.Tensor, name):
+        return self.torch_method(m, name, args, kwargs)
+
+    def torch_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method of torch's, whatever the class has by its name; arguments were looked at."""
+        if m.modes.active and hasattr(torch.Tensor, name):
             told = m.modes.answer(getattr(torch.Tensor, name), [self, *args], kwargs)
             if told is not None:
                 return told
@@ -212,7 +237,7 @@ class Tensor(Variable):
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
-        if name not in ("__len__", "__iter__"):
+        if name not in ("__len__", "__iter__", "__init__", "__bool__", "__getitem__", "__setitem__"):
             self.require_plain(m, name)
         if name in autograd_state.CALLED:
             return autograd_state.CALLED[name](m, self, args, kwargs)
@@ -225,6 +250,15 @@ class Tensor(Variable):
             return handler(m, [self, *args], kwargs)
         if name == "tolist" and config.capture_data_dependent and all(map(_is_told, self.fake.shape)):
             return m.recorder.record("call_method", name, [self], {})
+        if name in ("__bool__", "__int__", "__float__"):
+            return self.as_number(m, _NUMBERS[name]) if name != "__bool__" else Constant(self.truth(m))
+        if name == "__init__":
+            return Constant(None)
+        if name == "__getitem__":
+            return self.torch_item(m, args[0])
+        if name == "__setitem__":
+            self.torch_set_item(m, *args)
+            return Constant(None)
         if name == "__len__":
             return self.length(m)
         if name == "__iter__":
@@ -260,14 +294,20 @@ class Tensor(Variable):
         return m.recorder.number(self, name, args, kwargs or {}, value)
 
     def length(self, m: Interpreter) -> Variable:
-        m.modes.refuse("len() of a tensor")
+        if self.has_own(m, "__len__"):
+            return m.operators.answer(self.method(m, "__len__", [], {}), int, "__len__")
+        asked = self.ask(m, "__len__")
+        if asked is not None:
+            return m.operators.answer(asked, int, "__len__")
         if self.fake.dim() == 0:
             m.errors.throw(TypeError, "len() of a 0-d tensor")
         return self.measure(m, "size", [Constant(0)], {})
 
     def as_number(self, m: Interpreter, cls: type) -> Variable:
         """``bool``, ``int`` or ``float`` of the one element, as a symbolic number."""
-        m.modes.refuse(f"{cls.__name__}() of a tensor")
+        asked = self.ask(m, f"__{cls.__name__}__")
+        if asked is not None:
+            return m.operators.answer(asked, cls, f"__{cls.__name__}__")
         if not config.capture_data_dependent or self.fake.numel() != 1 or self.fake.dtype.is_complex:
             raise Unsupported(f"{cls.__name__}() of a tensor's value")
         given: Variable = self
@@ -287,27 +327,53 @@ class Tensor(Variable):
         return config.capture_data_dependent and whole and self.fake.numel() == 1
 
     def iterate(self, m: Interpreter) -> Variable:
+        if self.has_own(m, "__iter__"):
+            return m.iteration.iterate_with(self.attribute(m, "__iter__"))
+        if m.modes.active and m.modes.asks([self]):  # about what torch's own Python calls there
+            self.torch_method(m, "dim", [], {})
+            return self.torch_method(m, "unbind", [Constant(0)], {}).realize(m).iterate(m)
         if self.fake.dim() == 0:
             m.errors.throw(TypeError, "iteration over a 0-d tensor")
         parts = m.recorder.record("call_method", "unbind", [self, Constant(0)], {})
         return m.effects.created(SequenceIterator(parts))
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
+        if self.has_own(m, "__getitem__"):
+            return self.method(m, "__getitem__", [key], {})
         self.check_operator(m, "__getitem__")
-        told = m.modes.answer(operator.getitem, [self, key], {}) if m.modes.count else None
+        return self.torch_item(m, key)
+
+    def torch_item(self, m: Interpreter, key: Variable) -> Variable:
+        """``self[key]`` as torch has it."""
+        key.realize(m)
+        told = m.modes.answer(operator.getitem, [self, key], {}) if m.modes.active else None
         if told is not None:
             return told
         tensor, rest = selected(m, self, _with_numbers(m, key))
         return tensor if rest is None else m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        if self.has_own(m, "__setitem__"):
+            self.method(m, "__setitem__", [key, value], {})
+            return
         self.check_operator(m, "__setitem__")
-        if m.modes.answer(operator.setitem, [self, key, value], {}) is not None:
+        self.torch_set_item(m, key, value)
+
+    def torch_set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        """``self[key] = value`` as torch has it."""
+        for each in (key, value):
+            each.realize(m)
+        if m.modes.active and m.modes.answer(operator.setitem, [self, key, value], {}) is not None:
             return
         tensor, rest = selected(m, self, _with_numbers(m, key))
         m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
+        if self.has_own(m, "__contains__"):
+            return m.operators.truth(self.method(m, "__contains__", [value], {}))
+        asked = self.ask(m, "__contains__", value)
+        if asked is not None:
+            return m.operators.truth(asked)
         raise Unsupported("membership test on a tensor")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -368,10 +434,13 @@ def _places_in(m: Interpreter, part: Variable) -> Variable | None:
     return m.recorder.record("call_function", torch.stack, [m.builder.new_tuple(items)], {})
 
 
-@builds(torch.Tensor, subclasses=True)
+@builds(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
-    if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise Unsupported(f"tensor subclass {type(value).__name__}")
+    return input_tensor(m, value, source, Tensor)
+
+
+def input_tensor(m: Interpreter, value: torch.Tensor, source: Source | None, kind: type[Tensor]) -> Variable:
+    """The variable, of a kind, of a tensor from outside, which becomes an input of the graph."""
     if value.layout is not torch.strided:
         raise Unsupported(f"tensor of layout {value.layout}")
     if value.is_nested or value.is_quantized:
@@ -383,7 +452,7 @@ def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) ->
     except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
         raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
     node, fake = m.recorder.input(value, source)
-    variable = Tensor(node, fake, type(value))
+    variable = kind(node, fake, type(value))
     variable.value = value
     m.recorder.fakes[address(fake)] = variable
     return variable

@@ -24,6 +24,7 @@ from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
 from .objects import Object
 from .remembered import call_remembering
+from .tensors import Getter, Tensor
 
 # They read data, or change what a graph cannot carry.
 refuses(
@@ -48,7 +49,11 @@ class BuiltinFunction(Known):
         if marked is not None:
             return marked(m, function, args, kwargs)
         is_operation = is_recorded_builtin(function)
-        if m.modes.count and (is_operation or getattr(function, "__objclass__", None) in _TENSORS):
+        if (
+            is_operation
+            or getattr(function, "__objclass__", None) in _TENSORS
+            or isinstance(function, OpOverload | OpOverloadPacket)
+        ):
             told = m.modes.answer(function, args, kwargs)
             if told is not None:
                 return told
@@ -75,6 +80,8 @@ class BuiltinFunction(Known):
             return owner.builtin(m, self.value.__objclass__, self.value.__name__, args, kwargs)
         if not issubclass(owner.python_type(), self.value.__objclass__):
             m.errors.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
+        if isinstance(owner, Tensor) and self.value.__objclass__ in _TENSORS:
+            return owner.torch_method(m, self.value.__name__, [arg.realize(m) for arg in args], kwargs)
         if class_lookup(m, owner.python_type(), self.value.__name__)[0] is not self.value:
             raise Unsupported(f"{label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)
@@ -93,6 +100,8 @@ class BuiltinFunction(Known):
         found = self._own_attribute(m, name) if hasattr(self.value, "__dict__") else None
         if found is not None:
             return found
+        if name == "__get__" and reads_tensors(self.value):
+            return Getter(self.value.__get__)
         if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -121,6 +130,11 @@ class BuiltinFunction(Known):
         return self.source or Const(self.value, label(self.value))
 
 
+def reads_tensors(value: Any) -> bool:
+    """Whether it is what an attribute of tensors is read by."""
+    return isinstance(value, types.GetSetDescriptorType) and is_among(value.__objclass__, _TENSORS)
+
+
 def _maker(m: Interpreter, cls: type) -> Any:
     """The ``__new__``, written in C, of the first base along a class's memory layout that has none written in Python."""
     base: type | None = cls
@@ -147,6 +161,8 @@ def _maker(m: Interpreter, cls: type) -> Any:
 )
 def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variable:
     owner = getattr(value, "__self__", None)
+    if isinstance(value, types.MethodWrapperType) and value.__name__ == "__get__" and reads_tensors(owner):
+        return m.builder.identified(Getter(value), source)
     if isinstance(value, functools._lru_cache_wrapper):
         return m.builder.identified(BuiltinFunction(value), source)
     if isinstance(value, types.MethodWrapperType) or (

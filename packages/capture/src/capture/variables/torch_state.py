@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,9 +15,6 @@ from capture.settings import ANSWERS, SETTERS, SETTINGS
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import Handler, handler_of, handles
-from .lookups import MISSING, class_lookup
-from .objects import Object
-from .sequences import Sequence
 
 #: What the graph records besides the setters of settings.
 _ACTIONS = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting, torch.clear_autocast_cache)
@@ -31,6 +29,8 @@ def _register() -> None:
 
 
 def _setter(function: Any) -> Handler:
+    if function is _torch.set_grad_enabled:
+        return lambda m, args, kwargs: m.modes.answer(function, args, kwargs) or _set(m, function, args, kwargs)
     return lambda m, args, kwargs: _set(m, function, args, kwargs)
 
 
@@ -56,14 +56,24 @@ def _set(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
 
+#: What the program hears of torch functions, which is other than what is in force for real.
+_OF_FUNCTIONS: dict[Any, Callable[[Interpreter, Any], Any]] = {
+    _torch.torch_function_depth: lambda m, depth: depth + m.modes.added,
+    _torch.in_function_mode: lambda m, on: (
+        _torch.torch_function_depth() + m.modes.added > 0 and not (m.modes.modes_off or _torch.all_functions_off())
+    ),
+    _torch.torch_function_enabled: lambda m, on: on and not m.modes.classes_off,
+}
+
+
 def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.builder.to_python(a) for a in args]
     named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
     answer = m.builder.fold(function, real, named)
     m.recorder.asked_grad += function is torch.is_grad_enabled
     asked = (*real, *named.values())  # each takes one argument at most
-    if m.modes.count and function in (_torch.torch_function_depth, _torch.in_function_mode):
-        answer = type(answer)(answer + m.modes.count)
+    if function in _OF_FUNCTIONS:
+        answer = _OF_FUNCTIONS[function](m, answer)
     name = ANSWERS.get((function, asked))
     if name is None:
         m.guards.add(None, GuardKind.ANSWER, (function, asked, answer))
@@ -126,7 +136,7 @@ def _leave_mode(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(_torch.function_mode_at)
 def _mode_at(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.modes.at(m.operators.index(args[0]) - _torch.torch_function_depth())
+    return m.modes.at(m.operators.index(args[0]) - _torch.torch_function_depth() + m.modes.from_outside)
 
 
 def _note(m: Interpreter, name: str) -> None:
@@ -142,17 +152,7 @@ _switches()
 
 def _has_torch_function(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Plain tensors have no overrides, and other objects that are asked about rarely; a mode is asked about all."""
-    if m.modes.count:
-        return Constant(True)
-    for value in [v for a in args for v in _each(a.realize(m))]:
-        real = value.realize(m)
-        if isinstance(real, Object) and class_lookup(m, real.cls, "__torch_function__")[0] is not MISSING:
-            raise Unsupported(f"the overrides of a {real.cls.__name__}")
-    return Constant(False)
-
-
-def _each(value: Variable) -> list[Variable]:
-    return value.items if isinstance(value, Sequence) else [value]
+    return Constant(m.modes.asks(args))
 
 
 handles(*_torch.OVERRIDE_QUERIES)(_has_torch_function)

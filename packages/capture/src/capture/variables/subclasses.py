@@ -1,0 +1,196 @@
+"""Tensors of the program's classes: in the graph is their memory as a plain tensor, whose results get the class where they leave it.
+
+In: tensors from outside, and those made by ``as_subclass``, ``_make_subclass`` and the class itself. Out: variables of tensors, of which
+torch asks the class. Classes that are asked below autograd (``__torch_dispatch__``) are not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+
+from capture import _torch
+from capture._native import address
+from capture.errors import Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Source
+
+from . import autograd_state
+from .base import Args, Interpreter, Kwargs, Variable
+from .building import builds
+from .constants import Constant, looked_up
+from .handlers import handles
+from .lookups import MISSING, class_lookup, is_data_descriptor, overrides_functions
+from .objects import descriptor_get
+from .tensors import Tensor, input_tensor
+
+#: The classes of which torch has all that they do.
+_OWN = torch.Tensor.__mro__
+
+
+def check_followed(m: Interpreter, cls: type) -> None:
+    """Raise ``Unsupported`` for a class of tensors that no plain tensor can stand for."""
+    if _waits_for_data(cls) or getattr(cls, "__torch_dispatch__", None) is not _torch.NO_DISPATCH:
+        raise Unsupported(f"tensor subclass {cls.__name__}")
+    for name in ("__getattribute__", "__setattr__", "__delattr__"):
+        if class_lookup(m, cls, name)[1] not in _OWN:
+            raise Unsupported(f"tensor subclass {cls.__name__}, which has its own {name}")
+
+
+def _waits_for_data(cls: type) -> bool:
+    """Whether it is one of torch's own, which have no data before a first call."""
+    return issubclass(cls, torch.nn.UninitializedParameter | torch.nn.UninitializedBuffer)
+
+
+class SubclassTensor(Tensor):
+    """A tensor of a class of the program's."""
+
+    def overrides(self, m: Interpreter) -> bool:
+        return overrides_functions(m, self.cls)
+
+    def replaced(self, m: Interpreter, name: str) -> Any:
+        raw, owner = class_lookup(m, self.cls, name)
+        return super().replaced(m, name) if raw is MISSING or owner in _OWN else raw
+
+    def has_own(self, m: Interpreter, name: str) -> bool:
+        raw, owner = class_lookup(m, self.cls, name)
+        return raw is not MISSING and owner not in _OWN
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        if self.has_own(m, "__hash__") or self.has_own(m, "__eq__"):
+            raise Unsupported(f"hash of tensor subclass {self.cls.__name__}, which has its own")
+        return super().hash_key(m)
+
+    def as_number(self, m: Interpreter, cls: type) -> Variable:
+        name = f"__{cls.__name__}__"
+        if self.has_own(m, name):
+            return m.operators.answer(self.method(m, name, [], {}), cls, name)
+        return super().as_number(m, cls)
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        raw, owner = class_lookup(m, self.cls, name)
+        if name == "__torch_function__":
+            return descriptor_get(m, raw, owner, self, self.cls, name)
+        if name in autograd_state.READ and name != "data" and self.value is not None and not m.modes.asks([self]):
+            raise Unsupported(f"{name} of tensor subclass {self.cls.__name__}")  # a guard would ask the class
+        if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in _OWN and not self._hides(name))):
+            return super().attribute(m, name)
+        own = self._own(m, name)
+        if own is not None:
+            return own
+        if raw is not MISSING:
+            return descriptor_get(m, raw, owner, self, self.cls, name)
+        fallback = class_lookup(m, self.cls, "__getattr__")[0]
+        if fallback is not MISSING:
+            return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
+        m.errors.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def _hides(self, name: str) -> bool:
+        """Whether its own dictionary has what torch has as a method."""
+        return name in self.given or (self.value is not None and name in vars(self.value))
+
+    def _own(self, m: Interpreter, name: str) -> Variable | None:
+        """What is in its own dictionary."""
+        if name in self.given:
+            return self.given[name]
+        if self.value is None or self.source is None:
+            return None
+        held = vars(self.value)
+        if name in held:
+            return m.builder.wrap(held[name], Attr(self.source, name, via_dict=True))
+        m.guards.add(Attr(self.source, "__dict__"), GuardKind.NO_KEY, name)
+        return None
+
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        raw, owner = class_lookup(m, self.cls, name)
+        if raw is MISSING or not is_data_descriptor(m, raw):
+            self.put(m, name, value)
+        elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in _OWN:
+            m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
+        else:
+            raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
+
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
+        hidden = self.value is not None and name in vars(self.value)
+        if name not in self.given or hidden or class_lookup(m, self.cls, name)[0] is not MISSING:
+            raise Unsupported(f"deleting attribute {name!r} of tensor subclass {self.cls.__name__}")
+        del self.given[name]
+
+    def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
+            wanted = (*args, *kwargs.values(), Constant(True))[0]
+            if m.operators.truth(wanted) is self.fake.requires_grad:
+                return self
+        if name in autograd_state.CALLED or name == "backward":
+            raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
+        return super().special_method(m, name, args, kwargs)
+
+
+@builds(torch.Tensor, subclasses=True)
+def _build(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
+    check_followed(m, type(value))
+    with _torch.without_overrides():
+        made = input_tensor(m, value, source, SubclassTensor)
+    m.modes.meet()
+    return made
+
+
+def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:
+    """A tensor that was just made in the graph, as one of a class."""
+    assert isinstance(tensor, Tensor)
+    if cls is torch.Tensor:
+        return tensor
+    made = m.effects.created(SubclassTensor(tensor.node, tensor.fake, cls))
+    m.recorder.fakes[address(tensor.fake)] = made
+    m.modes.meet()
+    return made
+
+
+def _class_of(m: Interpreter, given: Variable) -> type:
+    cls = looked_up(m, given)
+    if not isinstance(cls, type) or not issubclass(cls, torch.Tensor) or issubclass(cls, torch.nn.Parameter):
+        raise Unsupported("a tensor subclass made of a parameter, or by what is no class of tensors")
+    if cls is not torch.Tensor:
+        check_followed(m, cls)
+    return cls
+
+
+def _alias(m: Interpreter, tensor: Tensor) -> Variable:
+    with m.modes.silent():
+        return m.recorder.record("call_function", torch.ops.aten.alias.default, [tensor], {})
+
+
+@handles(torch.Tensor.as_subclass)
+def _as_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if len(args) + len(kwargs) != 2 or not kwargs.keys() <= {"cls"}:
+        raise Unsupported("a tensor subclass made by as_subclass with these arguments")
+    tensor = args[0].realize(m)
+    if not isinstance(tensor, Tensor):
+        raise Unsupported("a tensor subclass made of what is no tensor")
+    return _of_class(m, _alias(m, tensor), _class_of(m, args[1] if len(args) > 1 else kwargs["cls"]))
+
+
+@handles(_torch.make_subclass)
+def _make_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    given = dict(zip(("cls", "data", "require_grad"), args, strict=False)) | kwargs
+    if not {"cls", "data"} <= given.keys() <= {"cls", "data", "require_grad"}:
+        raise Unsupported("a tensor subclass made by _make_subclass with these arguments")
+    tensor = given["data"].realize(m)
+    if not isinstance(tensor, Tensor) or m.operators.truth(given.get("require_grad", Constant(False))):
+        raise Unsupported("a tensor subclass made of what is no tensor, or to require gradients")
+    with m.modes.silent():
+        apart = m.recorder.record("call_method", "detach", [tensor], {})
+    return _of_class(m, apart, _class_of(m, given["cls"]))
+
+
+def new_tensor(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
+    """What torch's own ``__new__`` makes for a class of the program's: of another tensor's memory, or of sizes or elements."""
+    check_followed(m, cls)
+    given = args[0].realize(m) if args else None
+    if len(args) == 1 and not kwargs and isinstance(given, Tensor):
+        return _of_class(m, _alias(m, given), cls)
+    with m.modes.silent():
+        made = m.calls.call(m.builder.known(torch.Tensor), args, kwargs).realize(m)
+    return _of_class(m, made, cls)
