@@ -34,6 +34,10 @@ OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
 
 
+# What `torch.set_default_dtype` calls, and all that it does.
+set_default_dtype: Callable[[torch.dtype], None] = torch._C._set_default_dtype
+
+
 def _switches() -> dict[Any, Any]:
     """Torch's own switches, by which its libraries choose kernels: by what sets one what reads it, told by their names.
 
@@ -54,6 +58,8 @@ def _switches() -> dict[Any, Any]:
         write = getattr(torch._C, named, None)
         if isinstance(write, BuiltinFunctionType):
             found[write] = read
+    # Which dtype is made of a number: by it compiled pieces differ, too.
+    found[set_default_dtype] = torch.get_default_dtype
     return found
 
 
@@ -64,7 +70,9 @@ _SWITCHED = tuple((library, of) for library in ("generic", "cuda", "mkldnn") for
 
 def is_plain(value: Any) -> bool:
     """Whether what a switch is set to is told by sight."""
-    return isinstance(value, bool | int | float | str) or (isinstance(value, list) and all(map(is_plain, value)))
+    return isinstance(value, bool | int | float | str | torch.dtype) or (
+        isinstance(value, list) and all(map(is_plain, value))
+    )
 
 
 def switch_values() -> dict[tuple[Any, tuple[Any, ...]], Any]:
