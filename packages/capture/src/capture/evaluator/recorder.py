@@ -47,9 +47,9 @@ from .handled import may_be_handled
 from .inference import InferenceBlocks
 from .known_results import KnownResults
 from .number_ranges import NumberRanges
+from .one_piece import require_history, require_no_input_hooks
 from .refusals import Refusals
 from .scalars import ScalarTensors
-from .one_piece import require_history, require_no_input_hooks
 from .side_effects import SideEffects
 from .state import EvaluationState
 from .switches import Switches
