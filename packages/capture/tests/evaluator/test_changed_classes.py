@@ -273,7 +273,7 @@ def what_was_there_before(x: Any) -> Any:
 
 def a_break_in_between(x: Any) -> Any:
     with Setting():
-        capture.graph_break()
+        open("/dev/null").close()
         y = x * 2 if Fast.on() else x * 3
     return y + 5 if Fast.on() else y + 7
 
