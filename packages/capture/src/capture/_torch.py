@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType, GetSetDescriptorType
 from typing import Any
 
 import torch
@@ -25,6 +25,17 @@ from symshapes import dataclass
 
 # The softmax of attention: rows of -inf alone give zeros. Public code would test for them and choose.
 safe_softmax = torch._safe_softmax
+
+# The class of the `ctx` of a function of autograd, which is its node; and what the public methods of `ctx` (`save_for_backward`
+# and the like) put there, as the source of `torch.autograd.function.FunctionCtx` has it.
+AUTOGRAD_NODE: type[Any] = torch._C._FunctionBase
+TOLD_TO_NODES = frozenset(
+    name
+    for method in vars(torch.autograd.function.FunctionCtx).values()
+    if isinstance(method, FunctionType)
+    for name in method.__code__.co_names
+    if isinstance(vars(AUTOGRAD_NODE).get(name), GetSetDescriptorType)
+)
 
 # What `Module.to` asks before it gives parameters another's data: nothing public says it.
 takes_data_of = torch._has_compatible_shallow_copy_type
