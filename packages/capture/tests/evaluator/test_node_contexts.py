@@ -28,7 +28,7 @@ class Saves(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, by: Any) -> Any:
-        z, x, w = ctx.saved_tensors
+        z, x, _ = ctx.saved_tensors
         return (
             by * z * x.cos() * ctx.factor,
             (by * x.sin()).sum(0) if ctx.needs_input_grad[1] else None,
