@@ -116,3 +116,111 @@ def test_control_flow_under_autocast_is_left_to_the_interpreter() -> None:
     with pytest.raises(Exception, match="control flow under state"):
         meta.compile(program, fullgraph=True)(x)
     torch.testing.assert_close(meta.compile(program)(x), program(x))
+
+
+def a_backward_over_a_switch(x: Tensor, weight: Tensor) -> Any:
+    with cudnn.flags(enabled=False):
+        y = (weight * x).sum()
+    y.backward()  # type: ignore[no-untyped-call]
+    return y.detach()
+
+
+def gradients_over_a_switch(x: Tensor, weight: Tensor) -> Any:
+    y = weight * x
+    with cudnn.flags(enabled=False):
+        z = y * 3
+    return z.detach(), torch.autograd.grad(z.sum(), [weight])
+
+
+def a_hook_over_a_switch(x: Tensor, weight: Tensor) -> Any:
+    y = weight * x
+    with cudnn.flags(enabled=False):
+        z = y * 3
+    y.register_hook(lambda gradient: gradient * 10)
+    return z.sum()
+
+
+def a_hook_over_control_flow(x: Tensor, weight: Tensor) -> Any:
+    y = weight * x
+    z = torch.cond(x.sum() > 0, lambda y: y * 2, lambda y: y * 3, (y,))
+    y.register_hook(lambda gradient: gradient * 10)
+    return z.sum()
+
+
+def a_hook_on_an_input_before_one(x: Tensor, weight: Tensor) -> Any:
+    weight.register_hook(lambda gradient: gradient * 10)
+    y = weight * x
+    with cudnn.flags(enabled=False):
+        return (y * weight).sum()
+
+
+def a_hook_taken_away_after_one(x: Tensor, weight: Tensor) -> Any:
+    y = weight * x
+    handle = y.register_hook(lambda gradient: gradient * 10)
+    with cudnn.flags(enabled=False):
+        z = y * weight
+    handle.remove()
+    return z.sum()
+
+
+def a_kept_gradient_over_a_switch(x: Tensor, weight: Tensor) -> Any:
+    y = weight * x
+    with cudnn.flags(enabled=False):
+        z = y * 3
+    y.retain_grad()
+    (z + y).sum().backward()  # type: ignore[no-untyped-call]
+    return y.grad
+
+
+OVER_SWITCHES = [
+    a_backward_over_a_switch,
+    gradients_over_a_switch,
+    a_hook_over_a_switch,
+    a_hook_over_control_flow,
+    a_hook_on_an_input_before_one,
+    a_hook_taken_away_after_one,
+    a_kept_gradient_over_a_switch,
+]
+
+
+@pytest.mark.parametrize("program", OVER_SWITCHES, ids=lambda each: each.__name__)
+def test_what_asks_autograd_sees_beyond_a_switch(program: Any) -> None:
+    results = []
+    for run in (program, meta.compile(program)):
+        weight = torch.linspace(1, 2, 5).requires_grad_()
+        found = run(torch.linspace(-1, 3, 5), weight)
+        if isinstance(found, Tensor) and found.requires_grad:
+            found.backward()
+        results.append((found, weight.grad))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def by_default_dtypes(x: Tensor, weight: Tensor) -> Any:
+    before = torch.get_default_dtype()
+    counted = torch.arange(3)
+    torch.set_default_dtype(torch.float64)
+    try:
+        y = counted * 1.5, counted / 2, torch.tensor([1.0, 2.0]), torch.full((2,), 0.5), torch.where(x > 0, 1.0, 2.0)
+        torch.set_default_dtype(torch.float16)
+        z = counted * 0.5, (weight * counted.sum() / 3).sum(), torch.get_default_dtype()
+    finally:
+        torch.set_default_dtype(before)
+    return *y, *z, counted * 1.5, torch.linspace(0, 1, 3), torch.get_default_dtype()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_numbers_become_tensors_of_the_default_dtype_in_force(backend: str) -> None:
+    compiled = meta.compile(by_default_dtypes, backend=backend, fullgraph=True)
+    for _ in range(2):
+        results = []
+        for run in (compiled, by_default_dtypes):
+            weight = torch.linspace(1, 2, 5).requires_grad_()
+            found = run(torch.linspace(-1, 3, 5), weight)
+            found[6].backward()
+            results.append((found, weight.grad))
+        assert [getattr(each, "dtype", each) for each in results[0][0]] == [
+            getattr(each, "dtype", each) for each in results[1][0]
+        ]
+        torch.testing.assert_close(results[0][1], results[1][1])
+        torch.testing.assert_close(*([each for each in found if isinstance(each, Tensor)] for found, _ in results))
+    assert torch.get_default_dtype() == torch.float32

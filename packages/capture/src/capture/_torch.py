@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType, GetSetDescriptorType
 from typing import Any
 
 import torch
@@ -29,12 +29,27 @@ from symshapes import dataclass
 # The softmax of attention: rows of -inf alone give zeros. Public code would test for them and choose.
 safe_softmax = torch._safe_softmax
 
+# The class of the `ctx` of a function of autograd, which is its node; and what the public methods of `ctx` (`save_for_backward`
+# and the like) put there, as the source of `torch.autograd.function.FunctionCtx` has it.
+AUTOGRAD_NODE: type[Any] = torch._C._FunctionBase
+TOLD_TO_NODES = frozenset(
+    name
+    for method in vars(torch.autograd.function.FunctionCtx).values()
+    if isinstance(method, FunctionType)
+    for name in method.__code__.co_names
+    if isinstance(vars(AUTOGRAD_NODE).get(name), GetSetDescriptorType)
+)
+
 # What `Module.to` asks before it gives parameters another's data: nothing public says it.
 takes_data_of = torch._has_compatible_shallow_copy_type
 
 # The classes of what `torch.ops` holds: public code has the objects, not the names.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
+
+
+# What `torch.set_default_dtype` calls, and all that it does.
+set_default_dtype: Callable[[torch.dtype], None] = torch._C._set_default_dtype
 
 
 def _switches() -> dict[Any, Any]:
@@ -57,6 +72,8 @@ def _switches() -> dict[Any, Any]:
         write = getattr(torch._C, named, None)
         if isinstance(write, BuiltinFunctionType):
             found[write] = read
+    # Which dtype is made of a number: by it compiled pieces differ, too.
+    found[set_default_dtype] = torch.get_default_dtype
     return found
 
 
@@ -67,7 +84,9 @@ _SWITCHED = tuple((library, of) for library in ("generic", "cuda", "mkldnn") for
 
 def is_plain(value: Any) -> bool:
     """Whether what a switch is set to is told by sight."""
-    return isinstance(value, bool | int | float | str) or (isinstance(value, list) and all(map(is_plain, value)))
+    return isinstance(value, bool | int | float | str | torch.dtype) or (
+        isinstance(value, list) and all(map(is_plain, value))
+    )
 
 
 def switch_values() -> dict[tuple[Any, tuple[Any, ...]], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import os
@@ -153,6 +154,16 @@ def is_foreign(module: str) -> bool:
     """Whether functions of this module belong to machinery that is not traced into."""
     plain = module in _PLAIN or module in _TRANSFORMS
     return not plain and any(module == p or module.startswith(p + ".") for p in _FOREIGN)
+
+
+#: Instructions that call, or change what others see.
+_ACTS = ("CALL", "IMPORT", "STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "DELETE", "YIELD", "SEND")
+
+
+@functools.cache
+def only_reads(code: types.CodeType) -> bool:
+    """Whether code reads what is there and calls nothing by name: whoever's it is, it can be evaluated."""
+    return not any(part in each.opname for each in dis.get_instructions(code) for part in _ACTS)
 
 
 def wrapped_init(function: types.FunctionType) -> types.FunctionType | None:

@@ -63,3 +63,59 @@ def test_a_break_within():
         return a, b, torch.zeros(1)
 
     assert told(capture.compile(broken)(torch.ones(2))) == told(broken(torch.ones(2)))
+
+
+def set_and_unset(x):
+    torch.set_default_device("meta")
+    a = torch.zeros(3)
+    torch.set_default_device(torch.device("cpu"))
+    b = torch.zeros(2), torch.get_default_device()
+    torch.set_default_device(None)
+    return a, *b, torch.ones(1)
+
+
+def blocks_within(x):
+    torch.set_default_device("meta")
+    try:
+        with torch.device("cpu"):
+            a = torch.zeros(3)
+        return a, torch.zeros(2)
+    finally:
+        torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("function", [set_and_unset])
+def test_the_default_device_is_set(function):
+    compiled = capture.compile(function, fullgraph=True)
+    for _ in range(3):
+        assert told(compiled(torch.ones(2))) == told(function(torch.ones(2)))
+        assert torch.get_default_device() == torch.device("cpu")
+
+
+def left_set(x):
+    torch.set_default_device("meta")
+    return torch.zeros(3)
+
+
+def set_within(x):
+    with torch.device("meta"):
+        torch.set_default_device("cpu")
+        a = torch.zeros(3)
+        torch.set_default_device(None)
+        return a, torch.zeros(2)
+
+
+@pytest.mark.parametrize("function", [left_set, set_within, blocks_within])
+def test_a_default_device_that_is_left_or_goes_beneath_others(function):
+    def outcome(run):
+        try:
+            made = run(torch.ones(2))
+            found = told(made) if isinstance(made, tuple) else made.device, torch.get_default_device()
+        except Exception as error:
+            found = str(error)
+        torch.set_default_device(None)
+        return found
+
+    compiled = capture.compile(function)
+    for _ in range(2):
+        assert outcome(compiled) == outcome(function)

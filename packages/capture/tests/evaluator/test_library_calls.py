@@ -13,6 +13,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 import capture
+from capture.trace_rules import only_reads
 
 
 def eager(module: Any, inputs: Any) -> Any:
@@ -164,3 +165,28 @@ def test_an_object_that_wraps_a_function() -> None:
     for choice in ({}, {"updated": ()}, {"assigned": ("__doc__",)}):
         (*found, a, b), (*wanted, c, d) = compiled(torch.ones(2), **choice), fn(torch.ones(2), **choice)
         assert found == wanted and torch.equal(a, c) and torch.equal(b, d)
+
+
+def test_machinery_of_torchs_own_is_evaluated_where_it_only_reads():
+    """As libraries ask, before they do what several processes do."""
+
+    def program(x):
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return x + 1
+        return x + 2
+
+    compiled = capture.compile(program, fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2)), program(torch.ones(2)))
+
+
+def test_what_only_reads_calls_nothing_and_changes_nothing():
+    def calls(x):
+        return x.width()
+
+    def changes(x):
+        x.width = 1
+
+    def reads(x):
+        return [x.width] if x is not None else x.height[0]
+
+    assert [only_reads(each.__code__) for each in (calls, changes, reads)] == [False, False, True]

@@ -201,3 +201,29 @@ def test_members_of_enumerations_in_c() -> None:
 def test_what_is_known_of_switches() -> None:
     assert torch._C._set_cudnn_enabled in SWITCHES and torch._C._set_sdp_use_flash in SWITCHES
     assert (torch._C._get_fp32_precision_getter, ("cuda", "conv")) in switch_values()
+
+
+def test_the_default_dtype_is_set_for_what_comes_after():
+    def program(x):
+        torch.set_default_dtype(torch.float64)
+        return torch.ones(2) * x.sum(), torch.get_default_dtype()
+
+    compiled = capture.compile(program, fullgraph=True)
+    for began in (torch.float32, torch.float32, torch.float16):
+        results = []
+        for run in (program, compiled):
+            torch.set_default_dtype(began)
+            results.append((*run(torch.ones(3)), torch.get_default_dtype()))
+        torch.set_default_dtype(torch.float32)
+        check_equal(results[1], results[0])
+        assert results[0][0].dtype == results[1][0].dtype == torch.float64
+
+
+def test_what_the_default_dtype_cannot_be_raises():
+    def program(x):
+        try:
+            torch.set_default_dtype(torch.int64)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check_equal(capture.compile(program, fullgraph=True)(torch.ones(2)), program(torch.ones(2)))

@@ -82,6 +82,7 @@ def in_two_ways(x: torch.Tensor) -> Any:
 def after_a_break(x: torch.Tensor) -> Any:
     y = x * Held.scale
     Held.scale = OTHER + 4
+    open("/dev/null").close()
     return y * Held.scale
 
 

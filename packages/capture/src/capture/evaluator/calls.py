@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from capture._native import address
+from capture._native import address, function_code
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.guards import GuardKind
-from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, wrapped_init
+from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, only_reads, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import Constant, Known
@@ -136,7 +136,7 @@ class FunctionCalls:
             of_autograd = f"{module}.".startswith("torch.autograd.")
             if of_autograd:
                 m.recorder.note_places(*args, *kwargs.values())
-            if is_foreign(module):
+            if _is_apart(real, module):
                 init = wrapped_init(real)
                 if init is not None:
                     return self.call(m.builder.known(init), args, kwargs)
@@ -311,4 +311,9 @@ class FunctionCalls:
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
         module = module_of(value)
-        return handler_of(value, module) is not None or is_recorded_python(value, module) or is_foreign(module)
+        return handler_of(value, module) is not None or is_recorded_python(value, module) or _is_apart(value, module)
+
+
+def _is_apart(function: types.FunctionType, module: str) -> bool:
+    """Whether a function is not evaluated since it belongs to other machinery, and does more than look at that."""
+    return is_foreign(module) and not only_reads(function_code(function))

@@ -20,8 +20,9 @@ from capture.guards import Guard, GuardKind, Predicate
 from capture.labels import place_of
 from capture.sources import Attr, ClassEntry, Const, Item, Source
 from capture.variables.assumptions import Guards
+from capture.variables.changed_classes import ChangedClass
 from capture.variables.constants import CONSTANT_TYPES
-from capture.variables.lookups import MISSING, can_change, is_among
+from capture.variables.lookups import MISSING, PUT, can_change, is_among
 
 from .guards import const_of
 
@@ -56,8 +57,15 @@ class ClassLookups:
         #: What was looked up in made ones before they were changed, by name.
         self._past: list[tuple[str, tuple[type, Any, type, str | None]]] = []
 
+        #: The changes of classes from outside, the names of all attributes put there, and where look-ups of these are noted.
+        self._rewritten: dict[int, ChangedClass] = {}
+        self._put_names: set[str] = set()
+        self._apart: dict[tuple[int, str], type] = {}
+
     def release(self) -> None:
         """Let go of the program's classes."""
+        self._rewritten.clear()
+        self._apart.clear()
         _left.extend(made.value for made in self.made.values() if made.source is None)
         for made in self.made.values():
             vars(made).clear()
@@ -79,6 +87,8 @@ class ClassLookups:
         key = (address(cls), name)
         found = self.found.get(key)
         if found is None:
+            if name in self._put_names:
+                return self._put_entry(cls, name)
             raw, owner = found = _raw_entry(cls, name)
             line = self._where() if self.may_change(cls) else None
             self._entries[key] = (cls, raw, owner, line)
@@ -114,6 +124,11 @@ class ClassLookups:
 
     def _first_own_entry(self, classes: Iterable[type], name: str) -> tuple[Any, type] | None:
         for owner in classes:
+            changed = self._rewritten.get(address(owner))
+            if changed is not None and name in changed.entries:
+                if changed.entries[name] is None:
+                    continue
+                return PUT, owner
             changes = self._can_change(owner)
             if name in owner.__dict__:
                 raw = owner.__dict__[name]
@@ -206,20 +221,54 @@ class ClassLookups:
         return address(cls) in self.made
 
     def made_entry(self, cls: type, name: str) -> Any:
-        """The variable of what the frame put into a class that it made; None for another class, and what is there otherwise."""
-        made = self.made.get(address(cls))
+        """The variable of what the frame put into a class, one that it made or one from outside; None for what is there otherwise."""
+        made = self.made.get(address(cls)) or self._rewritten.get(address(cls))
         return None if made is None else made.entries.get(name)
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
+        self._forget(cls)
+        self._note_parts(self.made[address(cls)])
+
+    def _forget(self, cls: type, only: str | None = None) -> None:
         self.plain.clear()
         self._answers.clear()
         self._above.clear()
         for key, found in list(self._entries.items()):
-            if is_among(cls, found[0].__mro__):
+            if is_among(cls, found[0].__mro__) and only in (None, key[1]):
                 self._past.append((key[1], self._entries.pop(key)))
                 del self.found[key]
-        self._note_parts(self.made[address(cls)])
+        for key in [key for key, each in self._apart.items() if is_among(cls, each.__mro__)]:
+            del self._apart[key], self.found[key]
+
+    # Classes from outside that the frame changed
+
+    @property
+    def rewritten(self) -> list[type]:
+        """Those."""
+        return [each.cls for each in self._rewritten.values()]
+
+    def put(self, cls: type, name: str, value: Any) -> ChangedClass:
+        """The frame puts a variable into a class from outside, or takes one away, if None; gives what stands for the changes."""
+        self._forget(cls, name)
+        changed = self._rewritten.get(address(cls))
+        if changed is None:
+            changed = self._rewritten[address(cls)] = ChangedClass(cls)
+            changed.source = const_of(cls)
+        changed.entries[name] = value
+        self._put_names.add(name)
+        return changed
+
+    def note_missing(self, cls: type, name: str) -> None:
+        """A class itself has nothing under a name, which is guarded."""
+        self._guards.add(Attr(const_of(cls), "__dict__"), GuardKind.NO_KEY, name)
+
+    def _put_entry(self, cls: type, name: str) -> tuple[Any, type]:
+        """The raw attribute of a name that the frame put into some class."""
+        self.note_order(cls)
+        found = self.found[(address(cls), name)] = self._first_own_entry(cls.__mro__, name) or (MISSING, cls)
+        self._apart[(address(cls), name)] = cls
+        return found
 
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""

@@ -20,6 +20,7 @@ from capture.variables.base import Interpreter, Variable
 from capture.variables.tensors import Tensor
 from symshapes import contiguous_strides
 
+from .one_piece import require_place
 from .recorder import GraphRecorder
 from .subgraphs import Evaluated, Like, Subgraphs
 
@@ -100,6 +101,7 @@ class CustomGradients:
         return self._hang(Hook(replacing), tensor, [gradient.node])
 
     def _hang(self, operation: Hook, tensor: Tensor, free: list[fx.Node]) -> fx.Node:
+        require_place(self._recorder.graph.graph, tensor.node)
         with self._recorder.fake_mode:
             handle = operation(tensor.fake, [node.meta["val"] for node in free])
         call = self._recorder.call_for_effect(operation, (tensor.node, free))
@@ -108,6 +110,7 @@ class CustomGradients:
 
     def unhook(self, node: fx.Node) -> None:
         """Take a hook away, by a call in the graph."""
+        require_place(self._recorder.graph.graph, node)
         remove_hook(self._handles.pop(node))
         self._recorder.call_for_effect(remove_hook, (node,))
 

@@ -47,6 +47,7 @@ from .handled import may_be_handled
 from .inference import InferenceBlocks
 from .known_results import KnownResults
 from .number_ranges import NumberRanges
+from .one_piece import require_history, require_no_input_hooks
 from .refusals import Refusals
 from .scalars import ScalarTensors
 from .side_effects import SideEffects
@@ -514,12 +515,17 @@ class GraphRecorder:
 
     def control(self, operation: Any, args: tuple[fx.Node, ...], values: tuple[Any, ...], acts: bool) -> Variable:
         """Add the call of an operation over graphs, which gives `values`; `acts`: it draws random numbers, say."""
+        require_no_input_hooks(self.autograd.acts, operation)
         self._effects.left_behind()
         node = self.graph.call("call_function", operation, args, {}, self._state.where())
         node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "other"
         return self._wrap_result(node, values)
+
+    def require_history(self, outputs: Sequence[Tensor]) -> None:
+        """Raise where gradients of these lead through control flow in the graph."""
+        require_history(self.graph.graph, [output.node for output in outputs])
 
     def call_for_effect(self, operation: Any, args: tuple[Any, ...]) -> fx.Node:
         """Add a call that gives nothing, and was made on fakes already."""
@@ -591,6 +597,7 @@ class GraphRecorder:
         self._known_results.clear()
         self._scalars.settle()
         made = self.switches.set(setter, args, value)
+        require_no_input_hooks(self.autograd.acts, made)
         self._effects.left_behind()
         self.graph.call("call_function", made, (), {}, self._state.where()).meta["val"] = ()
 

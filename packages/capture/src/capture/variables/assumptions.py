@@ -158,7 +158,17 @@ class Classes(Protocol):
         """Whether it is the prototype of one."""
 
     def made_entry(self, cls: type, name: str) -> Any:
-        """The variable of what the frame put into a class that it made; None for another class, and what is there otherwise."""
+        """The variable of what the frame put into a class, one that it made or one from outside; None for what is there otherwise."""
+
+    @property
+    def rewritten(self) -> list[type]:
+        """The classes from outside that the frame changed."""
+
+    def put(self, cls: type, name: str, value: Any) -> Any:
+        """The frame puts a variable into a class from outside, or takes one away, if None; gives what stands for the changes."""
+
+    def note_missing(self, cls: type, name: str) -> None:
+        """A class itself has nothing under a name, which is guarded."""
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""

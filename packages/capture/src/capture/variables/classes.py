@@ -17,6 +17,7 @@ from capture.trace_rules import is_uninstalled, module_of
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, known_part
+from .changed_classes import delete_in_class, set_in_class
 from .constants import BoundBuiltin, Constant, Known
 from .exception_groups import new_group
 from .exceptions import ExceptionObject
@@ -170,7 +171,14 @@ class Class(Known):
         raise Unsupported(f"type.{name}")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        raise Unsupported(f"setting attribute {name!r} of class {self.value.__name__}")
+        if self.made_here:
+            raise Unsupported(f"setting attribute {name!r} of class {self.value.__name__}")
+        set_in_class(m, self.value, name, value)
+
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
+        if self.made_here:
+            raise Unsupported(f"deleting attribute {name!r} of class {self.value.__name__}")
+        delete_in_class(m, self.value, name)
 
     def iterate(self, m: Interpreter) -> Variable:
         found = self.special(m, "__iter__")

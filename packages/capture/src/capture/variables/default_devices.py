@@ -36,11 +36,23 @@ class DefaultDevice(Variable):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "device":
             return Constant(self.device)
-        if name == "__torch_function__":
+        if name in ("__torch_function__", "__enter__", "__exit__"):
             return BoundBuiltin(self, name)
         raise Unsupported(f"{name} of the mode of a default device")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__enter__":
+            if m.modes.count or _torch.torch_function_depth():
+                raise Unsupported("a default device within other torch-function modes, beneath which it is put")
+            m.modes.enter(self)
+            return Constant(None)
+        if name == "__exit__":
+            if m.modes.count != 1 or m.modes.leave() is not self:
+                raise Unsupported("a default device that is left within other torch-function modes")
+            return Constant(None)
+        return self.apply(m, args, kwargs)
+
+    def apply(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """What it makes of a call: the function, types, positional arguments and those by name, if any."""
         function, _, positional, *rest = (arg.realize(m) for arg in args)
         named = rest[0] if rest else Constant(None)
@@ -55,3 +67,11 @@ class DefaultDevice(Variable):
         if makes and ("device" not in given or m.builder.is_none(given["device"])):
             given["device"] = Constant(self.device)
         return m.calls.call(function, list(positional.items), given)
+
+
+@handles(_torch.DEVICE_MODE)
+def _mode(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Made by itself it is to be the default from here on (``torch.set_default_device``), until another is."""
+    (device,) = [*args, *kwargs.values()] if len(args) + len(kwargs) == 1 else [Constant(None)]
+    made: Variable = m.effects.created(DefaultDevice(m.builder.fold(torch.device, [m.builder.to_python(device)])))
+    return made

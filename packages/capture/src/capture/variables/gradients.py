@@ -209,6 +209,7 @@ def _differentiate(
         given = Tuple(m.iteration.elements(given))
     if not asked:
         raise Unsupported("Tensor.backward() without any leaf")
+    m.recorder.require_history(outputs)
     flags: Kwargs = {
         "retain_graph": Constant(keep),
         "create_graph": Constant(create),

@@ -27,12 +27,24 @@ class Missing:
 
 
 MISSING = Missing()
+
+
+class Put:
+    """What ``PUT`` is: an entry that the frame put into a class from outside; which, ``Classes.made_entry`` tells."""
+
+    def __repr__(self) -> str:
+        return "PUT"
+
+
+PUT = Put()
 #: Types of what stands in a class for a method written in C.
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
 _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 #: Types of most of what stands in classes, that cannot change and have neither `__set__` nor `__delete__`; nor has what is missing.
-_NO_DATA_DESCRIPTORS = frozenset({types.FunctionType, classmethod, staticmethod, type(None), bool, int, str, Missing})
+_NO_DATA_DESCRIPTORS = frozenset(
+    {types.FunctionType, classmethod, staticmethod, type(None), bool, int, str, Missing, Put}
+)
 
 
 def is_of_program(method: Any) -> bool:

@@ -28,6 +28,7 @@ from .iterators import ItemIterator
 from .lookups import (
     C_METHODS,
     MISSING,
+    PUT,
     Missing,
     acts_as,
     attribute_name,
@@ -113,7 +114,7 @@ def _decorated(m: Interpreter, raw: Any, obj: Variable | None, cls: type, name: 
 
 def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
-    if type(raw) in CONSTANT_TYPES:
+    if type(raw) in CONSTANT_TYPES or raw is PUT:
         return m.builder.class_value(owner, name, raw)
     if isinstance(raw, _PLAIN_FUNCTIONS):
         function = m.builder.class_attribute(raw)

@@ -87,6 +87,9 @@ class Recorder(Protocol[V]):
     def note_places(self, *variables: V) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
 
+    def require_history(self, outputs: Sequence[Any]) -> None:
+        """Raise ``Unsupported`` where gradients of these lead through control flow in the graph."""
+
 
 class Subgraphs(Protocol[V]):
     """Control flow that the graph holds, as operations over graphs of their own."""

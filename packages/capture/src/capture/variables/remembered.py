@@ -48,6 +48,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         _check_room(function, len(cache) + 1)
         so = Guard(memory, GuardKind.NO_KEY, key)
         changed = [m.builder.outside(each) for each in m.effects.changed.values() if each.source is not None]
+        changed += m.classes.rewritten
         with m.effects.noting_reads() as reads:
             _check_effects(m, function, body, args, kwargs, so)
         if (changed or m.globals.written) and _may_reach(

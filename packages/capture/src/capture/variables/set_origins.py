@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 from capture._native import has_holes
 from capture.errors import Unsupported
 from capture.guards import GuardKind, Predicate
-from capture.sources import Const, Source
+from capture.sources import Applied, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, converts
 from .constants import CONSTANT_TYPES, Constant
 from .handlers import handles
+from .mappings import VarKey
 from .sequences import Tuple
 from .set_elements import Given, hashes_as_itself
 from .sets import Set
@@ -38,6 +40,7 @@ class InputSet(UnseenElements, Set):
         "outside",
         "log",
         "pops_anywhere",
+        "in_turn",
     )
 
     def __init__(self, m: Interpreter, see: Callable[[InputSet], None]) -> None:
@@ -98,7 +101,32 @@ def _see_all(m: Interpreter, value: set[Any] | frozenset[Any], source: Source | 
         if not value and not _is_as_new(value):
             made.forget_order()
         return made
-    raise Unsupported("a set of values that are not constants, from outside the frame")
+    if source is None or isinstance(source, Const) or any(type(x) in CONSTANT_TYPES for x in value):
+        raise Unsupported("a set of values that are not constants, from outside the frame")
+    return _objects(m, value, source)
+
+
+def in_turn(value: set[Any] | frozenset[Any], index: int) -> Any:
+    """An element of a set, by the order in which it gives them; None where there are fewer."""
+    return next(itertools.islice(value, index, None), None)
+
+
+def _objects(m: Interpreter, value: set[Any] | frozenset[Any], source: Source) -> Set:
+    """The variable of a set of objects that are hashed as such: each is an input like any other, read by its turn."""
+    m.guards.of_type(source, type(value))
+    m.guards.add(source, GuardKind.LEN, len(value))
+    entries: dict[Any, Variable] = {}
+    for turn, each in enumerate(value):
+        element = m.builder.wrap(each, Applied(source, in_turn, turn)).realize(m)
+        key = element.hash_key(m)
+        if not isinstance(key, VarKey):
+            raise Unsupported("a set of values that are not constants, from outside the frame")
+        entries[key] = element
+    made = Set(entries, type(value))
+    made.read_from, made.found, made.in_turn = source, dict(entries), True
+    if type(value) is set:
+        made.outside, made.log = (source, value), []
+    return made
 
 
 def _equal_to(expected: frozenset[Any]) -> Callable[[Any], bool]:

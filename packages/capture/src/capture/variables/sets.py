@@ -37,6 +37,8 @@ class Set(Elements):
         self.found: dict[Hashable, Variable] | None = None
         #: One from outside: where it is read, and itself, which nothing changes meanwhile.
         self.outside: tuple[Source, set[Any]] | None = None
+        #: Its elements are read by the order in which the real set gives them, which is theirs as long as nothing changes it.
+        self.in_turn = False
         #: It was emptied, and nobody knows from where on pop() seeks.
         self.pops_anywhere = False
         #: What was done to one from outside, element by element; None once other things were.
@@ -89,6 +91,8 @@ class Set(Elements):
             return order
         if self.read_from is None:
             raise Unsupported("iteration over a set, whose order is not known")
+        if self.in_turn:
+            return list(self.entries.values())
         assume_order(m, self.read_from, tuple(map(m.builder.to_python, self.entries.values())))
         return list(self.entries.values())
 

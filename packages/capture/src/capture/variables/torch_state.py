@@ -89,6 +89,8 @@ def _switches() -> None:
             continue
         handles(setter)(_switching(setter))
         handles(reader)(_reading(reader))
+    # Of it all is known: what asks is answered like other questions, and guarded natively.
+    handles(_torch.set_default_dtype)(_switching(_torch.set_default_dtype))
 
 
 def _switching(setter: Any) -> Handler:
