@@ -319,26 +319,24 @@ def cut(x: torch.Tensor) -> None:
     """A graph break."""
 
 
-@capture.disable
-def again(called: Callable[..., Any], x: torch.Tensor) -> Any:
-    """What a checkpoint of somebody else's does: without gradients first, with them in the backward."""
+class Again(torch.autograd.Function):
+    """What a checkpoint of somebody else's does: in some mode first, with gradients in the backward."""
 
-    class Again(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> Any:
-            ctx.save_for_backward(x)
-            ctx.state = torch.get_rng_state()
-            return called(x)
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, called: Callable[..., Any], mode: Callable[[], Any]) -> Any:
+        ctx.save_for_backward(x)
+        ctx.called, ctx.state = called, torch.get_rng_state()
+        with mode():
+            y = called(x)
+        return y.clone()
 
-        @staticmethod
-        def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-            with torch.enable_grad(), torch.random.fork_rng(devices=()):
-                torch.set_rng_state(ctx.state)
-                x = ctx.saved_tensors[0].detach().requires_grad_()
-                y = called(x)
-            return torch.autograd.grad(y, x, gradient)
-
-    return Again.apply(x)
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+        with torch.enable_grad(), torch.random.fork_rng(devices=()):
+            torch.set_rng_state(ctx.state)
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            y = ctx.called(x)
+        return *torch.autograd.grad(y, x, gradient), None, None
 
 
 def dropped(x: torch.Tensor) -> torch.Tensor:
@@ -349,7 +347,9 @@ def dropped(x: torch.Tensor) -> torch.Tensor:
 AROUND: dict[str, Callable[[torch.Tensor], Any]] = {
     "checkpoint": lambda x: checkpoint(dropped, x, use_reentrant=False),
     "reentrant": lambda x: checkpoint(dropped, x, use_reentrant=True),
-    "somebody else's": lambda x: again(dropped, x),
+    "somebody else's": lambda x: Again.apply(x, dropped, torch.no_grad),
+    "with gradients": lambda x: Again.apply(x, dropped, torch.enable_grad),
+    "of inference": lambda x: Again.apply(x, dropped, torch.inference_mode),
 }
 
 

@@ -59,6 +59,9 @@ top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 # The node whose backward runs in this thread, if any: no public function says so.
 current_node: Callable[[], Any] = torch._C._current_autograd_node
 
+# Whether derivatives are taken forwards where somebody asks for them: only a context manager is public.
+forward_derivatives: Callable[[], bool] = torch._C._is_fwd_grad_enabled
+
 # Whether a function transform (vmap, grad ...) is in force: it would meet kernels that know nothing of it.
 in_transform = torch._C._are_functorch_transforms_active
 

@@ -3,7 +3,7 @@
 A checkpoint runs a function, keeps none of what its backward needs, and runs it again in the backward, with the generators where they
 stood. A piece of a compiled function may then run by eager's operators, which draw other numbers than kernels do. What such a
 run looks like, whoever makes it, and on either occasion: hooks take what is saved for the backward, or it happens within a
-`torch.autograd.Function`, without gradients in its forward and again in its backward.
+`torch.autograd.Function`, in its forward and again in its backward.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def may_draw_again() -> bool:
     """Whether the numbers that the program would draw now may be wanted once more, or were drawn before."""
     if _torch.top_saved_tensor_hooks(False) is not None or _torch.current_node() is not None:
         return True
-    return not torch.is_grad_enabled() and _in_a_function()
+    # A function's forward runs with forward-mode derivatives off, whatever it says of gradients; inference mode has them off as well.
+    return not _torch.forward_derivatives() and (not torch.is_inference_mode_enabled() or _in_a_function())
 
 
 def _in_a_function() -> bool:
