@@ -541,11 +541,11 @@ set_grad_enabled: Callable[[bool], None] = torch._C._set_grad_enabled
 neg_view: Callable[[torch.Tensor], torch.Tensor] = torch._neg_view
 # What the public context manager of inference mode makes as it is entered.
 inference_guard: Any = torch._C._InferenceMode
-# The two ways to switch subclasses' torch functions off: context managers without a public name.
-function_switches: tuple[Any, ...] = (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction)
-# The same by their names: for the code that looks at tensors of the program's classes, or runs a graph, without being asked about it.
+# The two ways to switch subclasses' torch functions off, the second modes as well: context managers without a public name. Also for the code
+# that looks at tensors of the program's classes, or runs a graph, without being asked about it.
 without_overrides: Callable[[], contextlib.AbstractContextManager[Any]] = torch._C.DisableTorchFunctionSubclass
 without_functions: Callable[[], contextlib.AbstractContextManager[Any]] = torch._C.DisableTorchFunction
+function_switches: tuple[Any, ...] = (without_overrides, without_functions)
 # What stands in a class whose tensors override nothing.
 NO_OVERRIDE: Any = torch._C._disabled_torch_function_impl
 NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Any
 
-import torch
 from torch import fx
 
-from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
-from aotgrad.partition.compared import is_compared
-from aotgrad.partition.recompute import LEAST, LONGEST, bytes_of, is_recomputable, made_of, reads_by_element
-from aotgrad.partition.split import all_needed
-from aotgrad.views import is_view
+from aotgrad.partition.recompute import LONGEST, bytes_of, is_worth_it, made_of, reads_by_element
+from aotgrad.partition.split import computed_in_backward
 from symshapes import facts_if_operator, hint_of
 
 
@@ -36,7 +31,7 @@ def without_read_alongside(
     computed = computed_in_backward(joint, found)
     sources_of_others: set[fx.Node] = set()
     for node in reversed(saved):
-        if node in kept or node in sources_of_others or not _may_be_made(node, computed):
+        if node in kept or node in sources_of_others or not is_worth_it(node, computed):
             continue
         sources = made_of(node, found)
         if sources is None or mutated.intersection(sources):
@@ -52,25 +47,6 @@ def without_read_alongside(
             found.update(dict.fromkeys(sources))
             sources_of_others.update(sources)  # not made of further ones: a kernel would read those of a whole chain
     return list(found)
-
-
-def computed_in_backward(joint: JointGraph, saved: Collection[fx.Node]) -> set[fx.Node]:
-    """The nodes whose values the backward computes, given those."""
-    gradients: Any = joint.graph.output_node().args[0]
-    roots = {node for node in gradients[joint.result_count :] if isinstance(node, fx.Node)}
-    roots |= {node for node in joint.graph.nodes if node.meta.get("backward") and stays(node)}
-    return all_needed(roots, stop={*saved}).difference(saved)
-
-
-def _may_be_made(node: fx.Node, computed: Collection[fx.Node]) -> bool:
-    """Whether it is large, and elementwise ops alone read it in the backward."""
-    value = node.meta["val"]
-    if not isinstance(value, torch.Tensor) or bytes_of(value) < LEAST:
-        return False
-    if is_view(node.target) or not is_recomputable(node) or is_compared(node):
-        return False
-    readers = [user for user in node.users if user in computed]
-    return bool(readers) and all(map(reads_by_element, readers))
 
 
 def _read_beside(node: fx.Node, computed: Collection[fx.Node]) -> set[fx.Node]:

@@ -17,8 +17,8 @@ from torch import fx
 
 from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
-from aotgrad.partition.alongside import computed_in_backward
 from aotgrad.partition.recompute import LEAST, LONGEST, bytes_of, is_narrow, is_recomputable, reads_by_element
+from aotgrad.partition.split import computed_in_backward
 from symshapes import facts_if_operator, is_dense
 
 aten = torch.ops.aten

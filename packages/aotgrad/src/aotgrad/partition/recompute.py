@@ -47,7 +47,8 @@ def without_recomputable(saved: Sequence[fx.Node], kept: Collection[fx.Node], mu
     """
     found = dict.fromkeys(saved)
     for node in reversed(saved):
-        if node in kept or not _is_worth_it(node):
+        backward = {user for user in node.users if user.meta.get("backward")}
+        if node in kept or not is_worth_it(node, backward):
             continue
         sources = made_of(node, found)
         if sources is None or mutated.intersection(sources):
@@ -65,8 +66,8 @@ def without_recomputable(saved: Sequence[fx.Node], kept: Collection[fx.Node], mu
     return list(found)
 
 
-def _is_worth_it(node: fx.Node) -> bool:
-    """Whether it is large, and elementwise ops alone read it in the backward."""
+def is_worth_it(node: fx.Node, computed: Collection[fx.Node]) -> bool:
+    """Whether it is large, and of what is `computed` in the backward elementwise ops alone read it."""
     value = node.meta["val"]
     if (
         not isinstance(value, torch.Tensor)
@@ -76,7 +77,7 @@ def _is_worth_it(node: fx.Node) -> bool:
         or is_compared(node)
     ):
         return False
-    readers = [user for user in node.users if user.meta.get("backward")]
+    readers = [user for user in node.users if user in computed]
     return bool(readers) and all(map(reads_by_element, readers))
 
 

@@ -189,3 +189,11 @@ def all_needed(roots: set[fx.Node], stop: set[fx.Node]) -> set[fx.Node]:
         if node not in stop:
             waiting.extend(node.all_input_nodes)
     return found
+
+
+def computed_in_backward(joint: JointGraph, saved: Collection[fx.Node]) -> set[fx.Node]:
+    """The nodes whose values the backward computes, given those."""
+    gradients: Any = joint.graph.output_node().args[0]
+    roots = {node for node in gradients[joint.result_count :] if isinstance(node, fx.Node)}
+    roots |= {node for node in joint.graph.nodes if node.meta.get("backward") and stays(node)}
+    return all_needed(roots, stop={*saved}).difference(saved)
