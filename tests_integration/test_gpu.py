@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 import meta
 from inductor.philox import random_bits
+from inductor.seeds import drawn_seeds
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or os.environ["TRITON_INTERPRET"] != "0",
@@ -368,7 +369,7 @@ def test_kernels_draw_what_the_operators_say() -> None:
     torch.manual_seed(0)
     uniform, whole, normal = meta.compile(program)(x)
     torch.manual_seed(0)
-    seeds = torch.randint(-(2**63), 2**63 - 1, (3,), device="cuda")
+    seeds = drawn_seeds(3, x.device)
     assert torch.equal(uniform, ours.uniform(seeds, 0, [300, 70], dtype=torch.float32))
     assert torch.equal(whole, ours.integers(seeds, 1, [300, 70], -5, 1000, dtype=torch.float32))
     # Logarithms and cosines are not exact to the last bits.
@@ -376,7 +377,7 @@ def test_kernels_draw_what_the_operators_say() -> None:
     torch.manual_seed(1)
     found = meta.compile(corner)(torch.zeros((), device="cuda"))
     torch.manual_seed(1)
-    seeds = torch.randint(-(2**63), 2**63 - 1, (1,), device="cuda")
+    seeds = drawn_seeds(1, x.device)
     rows, columns = torch.meshgrid(*(torch.arange(n - k, n) for n, k in ((2**18, 2), (2**17, 3))), indexing="ij")
     bits = random_bits(seeds.cpu(), (rows * 2**17 + columns) >> 1) >> (columns % 2 * 32)
     assert torch.equal(found.cpu(), (bits & 0xFFFFFF) / 2**24)
@@ -412,16 +413,63 @@ def test_cudnns_networks_find_their_weights(kind: Any, how: dict[str, Any]) -> N
             torch.testing.assert_close(compiled(x), expected)
 
 
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
-def test_recurrent_networks_train(kind: Any) -> None:
+NETWORKS: dict[str, Any] = {
+    "lstm": lambda: torch.nn.LSTM(16, 24, batch_first=True),
+    "lstm, more": lambda: torch.nn.LSTM(16, 24, batch_first=True, bidirectional=True, num_layers=2),
+    "lstm, projected": lambda: torch.nn.LSTM(16, 24, batch_first=True, proj_size=8),
+    "lstm, no bias": lambda: torch.nn.LSTM(16, 24, bias=False, num_layers=2),
+    "gru": lambda: torch.nn.GRU(16, 24, batch_first=True, bidirectional=True),
+    "rnn": lambda: torch.nn.RNN(16, 24, batch_first=True, num_layers=2),
+}
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_recurrent_networks_train(name: str, scattered: bool) -> None:
+    """In one graph, also where the weights lie as the program put them; the backward twice, if it is kept."""
     torch.manual_seed(0)
-    module = kind(16, 24, batch_first=True).cuda()
-    x = torch.randn(5, 7, 16, device="cuda")
+    module = NETWORKS[name]().cuda()
+    x = torch.randn(5, 7, 16, device="cuda", requires_grad=True)
+    if scattered:
+        for key, weight in [*module.named_parameters()]:
+            setattr(module, key, torch.nn.Parameter(weight.detach().clone()))
     found = []
-    for run in (module, meta.compile(module)):
-        module.zero_grad()
-        output, _ = run(x)
-        output.square().sum().backward()
-        found.append([output.detach(), *(p.grad.clone() for p in module.parameters())])
-    for mine, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(mine, theirs)
+    for run in (module, meta.compile(module, fullgraph=True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if scattered else "error")  # cuDNN's that it has to copy them at each call
+            output, last = run(x * 2)
+        last = last if isinstance(last, tuple) else (last,)
+        loss = output.square().sum() + sum((i + 1) * state.sum() for i, state in enumerate(last))
+        inputs = [x, *module.parameters()]
+        first = torch.autograd.grad(loss, inputs, retain_graph=True)
+        again = torch.autograd.grad(loss, inputs)
+        found.append([output.detach(), *(state.detach() for state in last), *first, *again])
+    for one, other in zip(*found, strict=True):
+        assert one.stride() == other.stride()
+        torch.testing.assert_close(one, other)
+
+
+def test_networks_in_evaluation_have_no_backward() -> None:
+    module = torch.nn.LSTM(16, 24).cuda().eval()
+    x = torch.randn(5, 7, 16, device="cuda")
+    expected, _ = module(x)
+    output, _ = meta.compile(module, fullgraph=True)(x)
+    torch.testing.assert_close(output, expected)
+    for one in (expected, output):
+        with pytest.raises(RuntimeError, match="backward can only be called in training mode"):
+            one.sum().backward()
+
+
+def test_networks_of_any_size_train() -> None:
+    torch.manual_seed(0)
+    module = torch.nn.LSTM(16, 24, batch_first=True).cuda()
+    run = meta.compile(module, dynamic=True)
+    for batch in (3, 5, 9):
+        x = torch.randn(batch, 7, 16, device="cuda")
+        found = []
+        for each in (module, run):
+            each(x)[0].square().sum().backward()
+            found.append([p.grad.clone() for p in module.parameters()])
+            module.zero_grad()
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other)

@@ -1,4 +1,4 @@
-"""Recurrent networks of cuDNN in inference: one call of torch's own, which finds out by itself how the weights lie."""
+"""Recurrent networks of cuDNN: in inference one call of torch's own, which finds out by itself how the weights lie; in training one of ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import aotgrad
-from aotgrad.decompositions import recurrent  # noqa: F401  (defines the operator)
+from aotgrad.decompositions import cudnn_networks
 from symshapes import FakeMode, taking_symbols
 
 KINDS: dict[str, Any] = {
@@ -150,3 +150,59 @@ def test_other_sizes_are_refused_on_a_gpu(sizes: Any) -> None:
         x, hidden, cell, *weights = [torch.empty(size, device="cuda") for size in (*sizes, *weights)]
         with pytest.raises(RuntimeError, match=r"Expected (hidden size|input of width)"):
             taking_symbols(torch.lstm, ())(x, (hidden, cell), weights, True, 1, 0.0, False, False, False)
+
+
+def test_weights_are_found_where_they_lie_together() -> None:
+    sizes = [(20, 4), (20, 5), (20,), (20,)]
+    layout = cudnn_networks._Layout(230, (10, 90, 190, 210))
+    memory = torch.arange(300.0)
+    together = layout.parts(memory[40:270], sizes)
+    found = layout.found(together)
+    assert found.data_ptr() == memory[40:].data_ptr() and found.shape == (230,)
+    assert layout.found(layout.parts(memory[-230:], sizes)).data_ptr() == memory[-230:].data_ptr()
+    turned = [together[0], together[1], together[3], together[2]]
+    short = layout.parts(torch.arange(300.0), sizes)
+    beyond = torch.arange(229.0)  # the last element is missing
+    cut = [*layout.parts(torch.arange(230.0), sizes)[:3], torch.zeros(20)]
+    for weights in (turned, cut, [short[0], short[1].clone(), *short[2:]]):
+        copied = layout.found(weights)
+        assert copied.untyped_storage().data_ptr() != weights[0].untyped_storage().data_ptr()
+        for weight, part in zip(weights, layout.parts(copied, sizes), strict=True):
+            assert torch.equal(weight, part)
+    square = cudnn_networks._Layout(16, (0,))
+    across = torch.arange(16.0).view(4, 4).t()
+    assert torch.equal(square.found([across]).view(4, 4), across)
+    assert cudnn_networks._Layout(230, (10,)).found([beyond[10:]]).numel() == 230
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("wanted", [[True, True, True, True], [False, False, False, True], [True, False, False, False]])
+def test_a_backward_finds_them_again(name: str, wanted: list[bool]) -> None:
+    """Also of a network whose own backward is traced: results and strides as the library has them."""
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+    module = KINDS[name](batch_first=True)
+    lstm, width = module.mode == "LSTM", module.proj_size or 5
+    count = sum(map(len, module.all_weights))
+    wanted = [*wanted[:2], wanted[2] and lstm, wanted[3]]
+
+    def program(x: Any, h: Any, c: Any, y: Any, gradient: Any, kept: Any, *weights: Any) -> Any:
+        found = torch.ops.aten._cudnn_rnn_backward.default(
+            x, [*weights], count, weights[0], h, c if lstm else None, y, gradient, None, None, MODES[name], 5, module.proj_size, 1, True, 0.0,
+            True, False, [], None, kept, wanted,
+        )  # fmt: skip
+        return [one for one in (*found[:3], *found[3]) if one is not None]
+
+    with FakeMode():
+        sizes = [(2, 7, 4), (1, 2, width), (1, 2, 5), (2, 7, width), (2, 7, width)]
+        inputs = [torch.empty(size, device="cuda") for size in sizes]
+        inputs.append(torch.empty(4096, dtype=torch.uint8, device="cuda"))
+        inputs += [torch.empty(w.shape, device="cuda") for each in module.all_weights for w in each]
+        with torch.no_grad():
+            graph = aotgrad.trace_inference(program, inputs).graph
+    assert graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network_backward.default)
+    results = [node.meta["val"] for node in graph.output_node().args[0]]
+    expected = [inputs[at] for at, asked in enumerate(wanted[:3]) if asked] + inputs[6:] * wanted[3]
+    assert [r.shape for r in results] == [e.shape for e in expected]
+    if wanted[0]:
+        assert results[0].stride() == (4, 8, 1)

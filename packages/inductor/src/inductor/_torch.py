@@ -34,6 +34,9 @@ def native_call(path: str, op: OpOverload) -> str:
 # The current CUDA stream's handle; the public function makes an object, ten times as slow.
 current_raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
+# The current CUDA device's index; the public function asks first whether CUDA is up.
+current_cuda_device: Any = getattr(torch._C, "_cuda_getDevice", None)
+
 # Copies many tensors by few launches; nothing public does.
 copy_all = torch._foreach_copy_
 

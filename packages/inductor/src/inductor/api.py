@@ -67,7 +67,11 @@ def compile_graph(
 
 
 def prepare_graph(
-    graph: fx.Graph, options: Options | None = None, *, backends: Mapping[str, DeviceBackend] | None = None
+    graph: fx.Graph,
+    options: Options | None = None,
+    *,
+    backends: Mapping[str, DeviceBackend] | None = None,
+    recorded: bool = False,
 ) -> None:
     """Rewrite a traced graph of inference, or of forward and backward together, before it is cut and compiled.
 
@@ -75,6 +79,7 @@ def prepare_graph(
         graph: as `compile_graph` takes it, and changed in place; its results stay, strides included, but for random numbers,
             which come from kernels of devices where `Options.random` or their traits say so.
         backends: by device type, in place of the installed ones.
+        recorded: what is compiled becomes `replayed`.
 
     Raises:
         ValueError: `Options.random` is none of its values.
@@ -86,7 +91,7 @@ def prepare_graph(
     with fixed_ambient(), computing_on_the_host():
         if options.random != "eager":
             chosen = options.random == "kernel"
-            draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels)
+            draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels, recorded)
         if options.channels_last:
             channels_last(graph, traits, LOWERINGS)
 

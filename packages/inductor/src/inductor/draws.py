@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from inductor.philox import random_bits
-from symshapes import ELEMENTWISE, register_fake
+from inductor.seeds import drawn_seeds
+from symshapes import ELEMENTWISE, register_fake, register_function, register_launches
 
 DIGITS: dict[torch.dtype, int] = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
 """Random bits of a uniform number, as many as the dtype holds: so that none rounds to 1."""
@@ -32,6 +33,8 @@ _SIGNATURES = {
     "integers": "(Tensor seeds, int which, SymInt[] size, int low, int high, *, ScalarType dtype) -> Tensor",
 }
 _library = torch.library.Library("in_kernel", "DEF")
+_library.define("seeds(int count, Device device) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_library.impl("seeds", drawn_seeds, "CompositeExplicitAutograd")
 for _name, _signature in _SIGNATURES.items():
     _library.define(_name + _signature, tags=(ELEMENTWISE,))
 
@@ -75,6 +78,10 @@ def _integers(seeds: Tensor, which: int, size: Sequence[int], low: int, high: in
     return ((positive if high - low > (1 << 63) - 1 else positive % (high - low)) + low).to(dtype)
 
 
+def _seeds(count: int, device: torch.device) -> Tensor:
+    return torch.empty(count, dtype=torch.int64, device=device)
+
+
 def _like(seeds: Tensor, which: int, size: Sequence[int], *numbers: int, dtype: torch.dtype) -> Tensor:
     return seeds.new_empty(size, dtype=dtype)
 
@@ -84,6 +91,12 @@ for _name, _function in _FUNCTIONS.items():
     _library.impl(_name, _function, "CompositeExplicitAutograd")
     register_fake(f"in_kernel::{_name}", _like, _library)
 
+register_fake("in_kernel::seeds", _seeds, _library)
+
+SEEDS: Any = torch.ops.in_kernel.seeds.default
+"""As many seeds as are asked for (`inductor.seeds`)."""
+register_launches(SEEDS)
+register_function(SEEDS, drawn_seeds)
 UNIFORM: Any = torch.ops.in_kernel.uniform.default
 """Floating numbers of [0, 1)."""
 NORMAL: Any = torch.ops.in_kernel.normal.default

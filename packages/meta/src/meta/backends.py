@@ -92,7 +92,7 @@ def inductor(
         example_inputs,
         mode,
         planned=None if keeper is None else keeper.take_plan,
-        rewrite=functools.partial(_inductor.prepare_graph, options=chosen),
+        rewrite=functools.partial(_inductor.prepare_graph, options=chosen, recorded=mode.replay),
         freeze=chosen.freezing,
         attention=lambda found: _inductor.fuses_attention(found.device, found.dtype, found.dropout > 0, chosen),
         inference_compiler=compiler_with(chosen, None),

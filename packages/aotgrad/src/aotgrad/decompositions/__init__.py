@@ -4,6 +4,7 @@ from aotgrad.decompositions import (  # noqa: F401  (importing a family register
     activations,
     attention,
     copies,
+    cudnn_networks,
     diagonals,
     distances,
     factories,

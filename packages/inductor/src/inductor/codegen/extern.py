@@ -108,7 +108,7 @@ class ArgumentPrinter:
         """A module-level name for what is called."""
         direct = direct_function(target)
         if direct is not None:
-            return self._bind("_" + direct.removeprefix("torch."), direct)
+            return self._bind("_" + direct.rpartition(".")[2], direct)
         if isinstance(target, OpOverload):
             namespace, name = target._schema.name.split("::")
             if name.isidentifier():

@@ -28,9 +28,9 @@ DRAWS: dict[Any, Rule] = {}
 """By operator."""
 
 
-def draw_in_kernels(graph: fx.Graph, wanted: Callable[[torch.device], bool]) -> int:
-    """Replace the draws of devices where it is `wanted`; returns how many were replaced."""
-    return replace_draws(graph, DRAWS, wanted)
+def draw_in_kernels(graph: fx.Graph, wanted: Callable[[torch.device], bool], recorded: bool = False) -> int:
+    """Replace the draws of devices where it is `wanted` (see `replace_draws`); returns how many were replaced."""
+    return replace_draws(graph, DRAWS, wanted, recorded)
 
 
 def _draws(*targets: Any) -> Callable[[Rule], Rule]:

@@ -1,7 +1,7 @@
 """Random numbers drawn within kernels: ATen's random operators give way to pure functions of seeds (`inductor.draws`).
 
 In: a traced graph with fake values in `meta["val"]`, of inference or of forward and backward together. Out: the same graph; one
-random call for each device draws the seeds of all draws, from the device's default generator. What a backward reads of a draw
+random call for each device draws the seeds of all draws, from the device's default generator (`inductor.seeds`). What a backward reads of a draw
 it can compute again, then, from the seeds. Draws that nobody reads are gone.
 
 What is said of one operator is its rule, a row of `draw_rows.DRAWS`. It stays a call where numbers come from a generator of the
@@ -17,8 +17,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from inductor.draws import SEEDS
 from inductor.passes.graphs import remove_unread
 from inductor.passes.patterns import argument_of
+from inductor.seeds import tells_state
 from symshapes import SYMBOLIC, dataclass, expr_of
 
 aten = torch.ops.aten
@@ -75,18 +77,20 @@ class _Seeds:
     like: torch.Tensor
     draws: list[fx.Node] = field(default_factory=list)
 
-    def place(self) -> None:
+    def place(self, recorded: bool) -> None:
         """Put the call that draws them where the first draw stands."""
         if not self.draws:
             return
         graph = self.first.graph
         count = len(self.draws)
         with graph.inserting_before(self.draws[0]):
-            made = graph.call_function(
-                aten.randint.low,
-                (-(1 << 63), (1 << 63) - 1, [count]),
-                {"dtype": torch.int64, "device": self.like.device},
-            )
+            if tells_state(self.like.device) and not recorded:
+                made = graph.call_function(SEEDS, (count, self.like.device))
+            else:
+                whole = -(1 << 63), (1 << 63) - 1
+                made = graph.call_function(
+                    aten.randint.low, (*whole, [count]), {"dtype": torch.int64, "device": self.like.device}
+                )
         # A program that is run again draws from eager's operators, and not these numbers.
         made.meta.update(self.draws[0].meta, val=self.like.new_empty((count,), dtype=torch.int64), seeds=True)
         for which, draw in enumerate(self.draws):
@@ -148,8 +152,14 @@ Rule = Callable[[Draw], bool]
 """Puts something in a draw's place, and says whether it did; otherwise it has made nothing."""
 
 
-def replace_draws(graph: fx.Graph, rules: Mapping[Any, Rule], wanted: Callable[[torch.device], bool]) -> int:
-    """Replace the draws of devices where it is `wanted`; returns how many were replaced."""
+def replace_draws(
+    graph: fx.Graph, rules: Mapping[Any, Rule], wanted: Callable[[torch.device], bool], recorded: bool = False
+) -> int:
+    """Replace the draws of devices where it is `wanted`; returns how many were replaced.
+
+    Args:
+        recorded: launches may be recorded and replayed: then one of them draws the seeds, and runs that are replayed and others draw the same.
+    """
     sizes = _Sizes()
     seeds: dict[tuple[torch.device, bool], _Seeds] = {}
     count = 0
@@ -177,6 +187,6 @@ def replace_draws(graph: fx.Graph, rules: Mapping[Any, Rule], wanted: Callable[[
             read.update(dict.fromkeys(node.all_input_nodes))
             graph.erase_node(node)
     for each in seeds.values():
-        each.place()
+        each.place(recorded)
     remove_unread(*read)
     return count

@@ -41,7 +41,10 @@ microsecond less on finding the kernel."""
 
 
 def direct_function(target: Any) -> str | None:
-    """The torch function that does what an `OpOverload` does, or None."""
+    """The function that does what an `OpOverload` does, as an expression, or None."""
+    facts = facts_if_operator(target)
+    if facts is not None and facts.function is not None:
+        return f"__import__({facts.function.__module__!r}, fromlist=[None]).{facts.function.__name__}"
     return DIRECT_FUNCTIONS.get(target._schema.name) if _is_default_overload(target) else None
 
 

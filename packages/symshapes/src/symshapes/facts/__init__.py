@@ -20,6 +20,7 @@ from symshapes.facts.operators import (
     facts_of,
     forget_operators,
     override_questions,
+    register_function,
     register_in_place,
     register_launches,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "opmath_dtype",
     "override_questions",
     "real_dtype",
+    "register_function",
     "register_in_place",
     "register_launches",
     "result_dtype",

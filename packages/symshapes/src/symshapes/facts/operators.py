@@ -81,6 +81,9 @@ class OperatorFacts:
     """Whether a call does nothing but launch work on the device, so that this may be recorded and repeated without it: known where it
     was registered with `register_launches`, and no matter of schemas."""
 
+    function: Callable[..., Any] | None
+    """The function of Python's that does what a call does and may be called instead, as `register_function` was told."""
+
     @property
     def pure(self) -> bool:
         """Whether it does no more than compute new tensors."""
@@ -111,6 +114,7 @@ _CHECKING = frozenset({"aten", "symshapes"})
 _FACTS: dict[Any, OperatorFacts] = {}
 _IN_PLACE: dict[Any, Any] = {}
 _LAUNCHES: set[Any] = set()
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
 def register_in_place(functional: Any, in_place: Any) -> None:
@@ -122,6 +126,13 @@ def register_in_place(functional: Any, in_place: Any) -> None:
 def register_launches(op: Any) -> None:
     """Say of an `OpOverload` that it does nothing but launch work on the device (`OperatorFacts.launches`)."""
     _LAUNCHES.add(op)
+    _FACTS.pop(op, None)
+
+
+def register_function(op: Any, function: Callable[..., Any]) -> None:
+    """Say of an `OpOverload` what does the same without a dispatcher, which would take tens of microseconds to hand lists of tensors over
+    (`OperatorFacts.function`): a function that its module has by its own name, with the arguments of the schema."""
+    _FUNCTIONS[op] = function
     _FACTS.pop(op, None)
 
 
@@ -182,6 +193,7 @@ def _derive(op: Any) -> OperatorFacts:
         elementwise=ELEMENTWISE in op.tags,
         unsaid=_those_of(schema, _is_statistic) if schema.name.removeprefix("aten::") in _UPDATING else (),
         launches=op in _LAUNCHES,
+        function=_FUNCTIONS.get(op),
     )
 
 

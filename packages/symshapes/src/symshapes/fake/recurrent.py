@@ -317,14 +317,12 @@ _CUDNN = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 
 
 def _by_cudnn(call: _Call) -> bool:
-    """Whether eager's networks of these are cuDNN's, in inference: in training they keep what only the library knows the size of. Torch's
-    C++ asks the library how the weights lie, which those of fakes do nowhere."""
+    """Whether eager's networks of these are cuDNN's. Torch's C++ asks the library how the weights lie, which those of fakes do nowhere."""
     first, *others = [call.input, *call.states, *call.weights]
     return bool(
         first.device.type == "cuda"
         and call.batch_sizes is None
         and not (call.train and call.dropout)
-        and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cuda")
         and all(tensor.device == first.device and tensor.dtype is first.dtype for tensor in others)
         and first.dim() == 3

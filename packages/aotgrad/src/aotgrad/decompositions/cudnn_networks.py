@@ -1,0 +1,336 @@
+"""cuDNN's recurrent networks, as ops that look by themselves how the weights lie.
+
+In: a call of `_cudnn_rnn` with weights of which it is not known where they lie, or of its backward. Out: a call of
+`aotgrad::cudnn_network`, or in training of `aotgrad::cudnn_network_trained`, which is told how many bytes it keeps (or that it is any
+number: only the library knows), and of `aotgrad::cudnn_network_backward`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from aotgrad import _torch
+from aotgrad.decompositions.registry import decomposition
+from aotgrad.errors import Unsupported
+from symshapes import dataclass, register_fake, register_function
+
+aten = torch.ops.aten
+
+_ANY = -1
+_library = torch.library.Library("aotgrad", "FRAGMENT")
+_library.define(
+    "cudnn_network(Tensor input, Tensor[] weights, bool biases, Tensor hx, Tensor? cx, int mode, SymInt hidden_size, SymInt proj_size, int layers, "
+    "bool batch_first, bool train, bool bidirectional, SymInt[] batch_sizes) -> (Tensor, Tensor, Tensor)"
+)
+_NETWORKS = (torch.rnn_relu, torch.rnn_tanh, torch.lstm, torch.gru)
+"""By cuDNN's number for them."""
+_LSTM = 2
+
+
+def _run_network(
+    input: Tensor,
+    weights: list[Tensor],
+    biases: bool,
+    hx: Tensor,
+    cx: Tensor | None,
+    mode: int,
+    hidden_size: int,
+    proj_size: int,
+    layers: int,
+    batch_first: bool,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: list[int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Torch's own call, which sees that weights lie one behind the other as cuDNN wants them; `_cudnn_rnn` would copy them each time."""
+    states: Any = hx if cx is None else (hx, cx)
+    network: Any = _NETWORKS[mode]
+    how = weights, biases, layers, 0.0, train, bidirectional
+    with torch.no_grad():
+        if batch_sizes:
+            output, *last = network(input, torch.tensor(batch_sizes), states, *how)
+        else:
+            output, *last = network(input, states, *how, batch_first)
+    return output, last[0], last[1] if cx is not None else hx.new_empty(0)
+
+
+def _shapes_of_network(
+    input: Tensor, weights: list[Tensor], biases: bool, *others: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`others`: as `_cudnn_rnn` takes them, too, which is told of no dropout."""
+    *how, train, bidirectional, batch_sizes = others
+    given = weights, 4 if biases else 2, None, *how, 0.0, train, bidirectional, batch_sizes, None
+    output, hidden, cell, *_ = aten._cudnn_rnn.default(input, *given)
+    return output, hidden, cell
+
+
+_library.impl("cudnn_network", _run_network, "CompositeExplicitAutograd")
+register_fake("aotgrad::cudnn_network", _shapes_of_network, _library)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a network's weights lie one behind the other as cuDNN wants them: elements of all, and where each weight begins."""
+
+    size: int
+    offsets: tuple[int, ...]
+
+    def found(self, weights: Sequence[Tensor]) -> Tensor:
+        """The memory that the weights lie in so, as modules keep them; of others a copy."""
+        first, width = weights[0], weights[0].element_size()
+        start = first.data_ptr() - self.offsets[0] * width
+        if [w.data_ptr() for w in weights] == [start + at * width for at in self.offsets] and all(
+            w.is_contiguous() for w in weights
+        ):
+            before = first.storage_offset() - self.offsets[0]
+            if before >= 0 and (before + self.size) * width <= first.untyped_storage().nbytes():
+                return first.as_strided((self.size,), (1,), before)
+        copied = first.new_zeros(self.size)
+        for weight, part in zip(weights, self.parts(copied, [w.shape for w in weights]), strict=True):
+            part.copy_(weight)
+        return copied
+
+    def parts(self, memory: Tensor, sizes: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The weights in such memory."""
+        places = zip(sizes, self.offsets, strict=True)
+        return [memory.narrow(0, at, math.prod(size)).view(*size) for size, at in places]
+
+
+def _layout(weights: Sequence[Tensor], each: int, *how: Any) -> _Layout:
+    first = weights[0]
+    return _layout_of(tuple(w.shape for w in weights), first.dtype, first.device, each, *how)
+
+
+@functools.lru_cache(maxsize=256)
+def _layout_of(
+    sizes: tuple[Any, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    each: int,
+    mode: int,
+    hidden_size: int,
+    proj_size: int,
+    layers: int,
+    bidirectional: bool,
+) -> _Layout:
+    """Only the library knows: it lays out some of these sizes."""
+    with torch.no_grad():
+        weights = [torch.empty(size, dtype=dtype, device=device) for size in sizes]
+        how = mode, hidden_size, proj_size, layers, False, bidirectional
+        memory = aten._cudnn_rnn_flatten_weight.default(weights, each, sizes[0][1], *how)
+        starts = [(w.data_ptr() - memory.data_ptr()) // memory.element_size() for w in weights]
+        return _Layout(memory.numel(), tuple(starts))
+
+
+_library.define(
+    "cudnn_network_trained(Tensor input, Tensor[] weights, int each, Tensor hx, Tensor? cx, int mode, SymInt hidden_size, SymInt proj_size, "
+    "int layers, bool batch_first, bool train, bool bidirectional, SymInt[] batch_sizes, int kept_bytes) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+_library.define(
+    "cudnn_network_backward(Tensor input, Tensor[] weights, int each, Tensor hx, Tensor? cx, Tensor output, Tensor? grad_output, "
+    "Tensor? grad_hy, Tensor? grad_cy, int mode, SymInt hidden_size, SymInt proj_size, int layers, bool batch_first, bool train, "
+    "bool bidirectional, SymInt[] batch_sizes, Tensor kept, bool[] wanted) -> Tensor[]"
+)
+
+
+def network_trained(
+    input: Tensor,
+    weights: list[Tensor],
+    each: int,
+    hx: Tensor,
+    cx: Tensor | None,
+    mode: int,
+    hidden_size: int,
+    proj_size: int,
+    layers: int,
+    batch_first: bool,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: list[int],
+    kept_bytes: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`aotgrad::cudnn_network_trained`: output, last states (the second is empty where there is one) and what the backward wants.
+
+    Args:
+        each: weights of a layer and direction.
+        mode: cuDNN's number of the kind of network.
+        kept_bytes: of what the backward wants; -1: any.
+    """
+    memory = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional).found(weights)
+    how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, batch_sizes, None
+    output, hidden, cell, kept, _ = aten._cudnn_rnn.default(input, weights, each, memory, hx, cx, *how)
+    return output, hidden, cell, kept
+
+
+def _shapes_trained(input: Tensor, weights: list[Tensor], each: int, *others: Any) -> tuple[Tensor, ...]:
+    *how, kept_bytes = others
+    results = _shapes_of_network(input, weights, each >= 4, *how)
+    size = torch.library.get_ctx().new_dynamic_size() if kept_bytes == _ANY else kept_bytes
+    return *results, torch.empty(size, dtype=torch.uint8, device=input.device)
+
+
+def network_backward(
+    input: Tensor,
+    weights: list[Tensor],
+    each: int,
+    hx: Tensor,
+    cx: Tensor | None,
+    output: Tensor,
+    grad_output: Tensor | None,
+    grad_hy: Tensor | None,
+    grad_cy: Tensor | None,
+    mode: int,
+    hidden_size: int,
+    proj_size: int,
+    layers: int,
+    batch_first: bool,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: list[int],
+    kept: Tensor,
+    wanted: list[bool],
+) -> list[Tensor]:
+    """`aotgrad::cudnn_network_backward`: gradients of the input and of the states, each empty where it is not `wanted`, then of the weights.
+
+    Args:
+        kept: what the forward kept, which this may write over.
+        wanted: of input, first and second state, and all weights.
+
+    Raises:
+        RuntimeError: for a network in evaluation, as eager.
+    """
+    memory = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional).found(weights)
+    # The library writes to what was kept; who keeps the graph runs it again.
+    mine = kept.clone() if _torch.keeps_graph() else kept
+    how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, batch_sizes, None
+    gradients = grad_output, grad_hy, grad_cy
+    *found, of_weights = aten._cudnn_rnn_backward.default(
+        input, weights, each, memory, hx, cx, output, *gradients, *how, mine, wanted
+    )
+    nothing = input.new_empty(0)
+    return [*(nothing if one is None else one for one in found), *(of_weights if wanted[3] else ())]
+
+
+def _shapes_of_backward(
+    input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, *others: Any
+) -> list[Tensor]:
+    wanted = others[-1]
+    *_, batch_first, _, _, batch_sizes, _, _ = others
+    made = [t.new_empty(t.shape) for t in (input, hx, hx if cx is None else cx, *weights)]
+    if batch_first and not batch_sizes:  # the library's, transposed
+        made[0] = input.new_empty([input.shape[at] for at in (1, 0, 2)]).transpose(0, 1)
+    nothing = input.new_empty(0)
+    return [one if asked else nothing for one, asked in zip(made, wanted[:3], strict=False)] + made[3:] * wanted[3]
+
+
+for _name, _function, _fake in (
+    ("trained", network_trained, _shapes_trained),
+    ("backward", network_backward, _shapes_of_backward),
+):
+    _library.impl(f"cudnn_network_{_name}", _function, "CompositeExplicitAutograd")
+    register_fake(f"aotgrad::cudnn_network_{_name}", _fake, _library)
+    register_function(getattr(torch.ops.aotgrad, f"cudnn_network_{_name}").default, _function)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept_bytes(
+    metadata: tuple[Any, ...], each: int, mode: int, hidden_size: int, proj_size: int, layers: int, *others: Any
+) -> int:
+    """What the library keeps for its backward: only a run tells."""
+    batch_first, train, bidirectional, batch_sizes = others
+    with _disable_current_modes(), _torch.BelowAutograd(), torch.inference_mode(False):
+        input, hx, cx, *weights = (
+            None if one is None else torch.zeros(one[0], dtype=one[1], device=one[2]) for one in metadata
+        )
+        layout = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional)  # type: ignore[arg-type]
+        memory = weights[0].new_zeros(layout.size)  # type: ignore[union-attr]
+        laid = layout.parts(memory, [w.shape for w in weights])  # type: ignore[union-attr]
+        how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, [*batch_sizes], None
+        kept: Tensor = aten._cudnn_rnn.default(input, laid, each, memory, hx, cx, *how)[3]
+    return kept.numel()
+
+
+def _in_training(input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, *how: Any) -> Any:
+    """The network that keeps what its backward wants; its weights' memory is no result, for the backward finds it again."""
+    if not torch.cuda.is_available():
+        raise Unsupported("training of cuDNN's recurrent layers where there is no GPU to ask what they keep")
+    tensors = [input, hx, cx, *weights]
+    if any(type(size) is not int for t in tensors if t is not None for size in t.shape):
+        wanted = _ANY
+    else:
+        metadata = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in tensors)
+        wanted = _kept_bytes(metadata, each, *how[:-1], tuple(how[-1]))
+    results = torch.ops.aotgrad.cudnn_network_trained.default(input, weights, each, hx, cx, *how, wanted)
+    return *results, input.new_empty(0)
+
+
+@decomposition(aten._cudnn_rnn.default)
+def cudnn_rnn(
+    input: Tensor,
+    weights: list[Tensor],
+    each: int,
+    buffer: Tensor | None,
+    hx: Tensor,
+    cx: Tensor | None,
+    mode: int,
+    hidden_size: int,
+    proj_size: int,
+    layers: int,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: list[int],
+    state: Tensor | None,
+) -> Any:
+    """A network; where it drops, or weights were laid out by the program, in inference the call stays as it is.
+
+    Args:
+        each: weights of a layer and direction.
+        buffer: where all of them lie.
+    """
+    states = hx, cx if mode == _LSTM else None
+    apart = buffer is not None or (train and dropout > 0)
+    if torch.is_grad_enabled():
+        if apart:
+            raise Unsupported("training of cuDNN's recurrent layers that drop, or whose weights the program laid out")
+        how = mode, hidden_size, proj_size, layers, batch_first, train, bidirectional, batch_sizes
+        return _in_training(input, weights, each, *states, *how)
+    if apart:
+        return NotImplemented
+    output, hidden, cell = torch.ops.aotgrad.cudnn_network.default(
+        input,
+        weights,
+        each >= 4,
+        *states,
+        mode,
+        hidden_size,
+        proj_size,
+        layers,
+        batch_first,
+        train,
+        bidirectional,
+        batch_sizes,
+    )
+    return output, hidden, cell, input.new_empty(0, dtype=torch.uint8), input.new_empty(0)
+
+
+@decomposition(aten._cudnn_rnn_backward.default)
+def cudnn_rnn_backward(
+    input: Tensor, weights: list[Tensor], each: int, memory: Tensor, hx: Tensor, cx: Tensor | None, *others: Any
+) -> Any:
+    """The backward of a network, from which it got all but its weights' memory."""
+    *given, dropout, train, bidirectional, batch_sizes, _, kept, wanted = others
+    if dropout > 0 and train:
+        return NotImplemented
+    found = torch.ops.aotgrad.cudnn_network_backward.default(
+        input, weights, each, hx, cx, *given, train, bidirectional, batch_sizes, kept, wanted
+    )
+    return *(one if asked else None for one, asked in zip(found, wanted[:3], strict=False)), found[3:]
