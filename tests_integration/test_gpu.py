@@ -473,3 +473,22 @@ def test_networks_of_any_size_train() -> None:
             module.zero_grad()
         for one, other in zip(*found, strict=True):
             torch.testing.assert_close(one, other)
+
+
+def test_a_gradient_within_leaves_networks_theirs() -> None:
+    """What a network keeps is read by the gradient that the program asks for, and by the backward after it."""
+    torch.manual_seed(0)
+    module = torch.nn.LSTM(16, 24, batch_first=True).cuda()
+    x = torch.randn(5, 7, 16, device="cuda", requires_grad=True)
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        output = module(x)[0]
+        (gradient,) = torch.autograd.grad(output.sum(), x, retain_graph=True)
+        return output.square().sum(), gradient
+
+    found = []
+    for run in (program, meta.compile(program, fullgraph=True)):
+        loss, gradient = run(x)
+        found.append([loss.detach(), gradient, *torch.autograd.grad(loss, [x, *module.parameters()])])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

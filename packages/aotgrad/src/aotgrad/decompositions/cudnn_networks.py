@@ -207,7 +207,8 @@ def network_backward(
         RuntimeError: for a network in evaluation, as eager.
     """
     memory = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional).found(weights)
-    # The library writes to what was kept; who keeps the graph runs it again.
+    # The library writes to what was kept. Who keeps the graph reads it again, and so may one outside of a backward (a gradient that the
+    # program asks for within a forward), where torch says that the graph is kept.
     mine = kept.clone() if _torch.keeps_graph() else kept
     how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, batch_sizes, None
     gradients = grad_output, grad_hy, grad_cy
@@ -239,11 +240,10 @@ for _name, _function, _fake in (
     register_function(getattr(torch.ops.aotgrad, f"cudnn_network_{_name}").default, _function)
 
 
-@functools.lru_cache(maxsize=256)
 def _kept_bytes(
     metadata: tuple[Any, ...], each: int, mode: int, hidden_size: int, proj_size: int, layers: int, *others: Any
 ) -> int:
-    """What the library keeps for its backward: only a run tells."""
+    """What the library keeps for its backward, under the settings of this moment: only a run tells."""
     batch_first, train, bidirectional, batch_sizes = others
     with _disable_current_modes(), _torch.BelowAutograd(), torch.inference_mode(False):
         input, hx, cx, *weights = (
