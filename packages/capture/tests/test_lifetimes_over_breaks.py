@@ -1,0 +1,492 @@
+"""What locals hold over graph breaks, and in calls that break, dies when it does in plain Python."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from lifetimes import LOG, STATE, Last, Plain, Program, assert_told_alike, closing, let_go_of_all, made, tell
+
+import capture
+
+PROGRAMS: list[Program] = []
+
+
+def program(fn: Program) -> Program:
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    let_go_of_all()
+
+
+@program
+def held_over_breaks_to_the_end(x: torch.Tensor) -> Any:
+    last: Any = made(Last, "last")  # noqa: F841
+    y = x + 1
+    tell("a")
+    LOG.append("b")
+    tell("c")
+    return y
+
+
+@program
+def held_by_a_call_to_its_end(x: torch.Tensor) -> Any:
+    outer: Any = made(Last, "outer")  # noqa: F841
+
+    def inner() -> Any:
+        last: Any = made(Last, "inner")  # noqa: F841
+        tell("a")
+        LOG.append("b")
+        tell("c")
+        return x + 1
+
+    y = inner()
+    LOG.append("d")
+    tell("e")
+    return y
+
+
+def lets_go(k: int, o: Any) -> int:
+    tell("a")
+    del o
+    tell("b")
+    return k
+
+
+class Taking:
+    def __init__(self, o: Any) -> None:
+        tell("a")
+        del o
+        tell("b")
+
+    def method(self, o: Any) -> int:
+        return lets_go(1, o)
+
+    def __call__(self, o: Any) -> int:
+        tell("c")
+        o = 1
+        tell("d")
+        return o
+
+
+TAKING = Taking(None)
+
+
+class Layer(torch.nn.Module):
+    def forward(self, o: Any) -> int:
+        return lets_go(1, o)
+
+
+LAYER = Layer()
+
+
+@program
+def let_go_in_a_call(x: torch.Tensor) -> Any:
+    return x + lets_go(1, made(Last, "last"))
+
+
+@program
+def let_go_in_a_call_by_keywords(x: torch.Tensor) -> Any:
+    return x + lets_go(o=made(Last, "last"), k=1)
+
+
+@program
+def let_go_in_a_call_of_packed_arguments(x: torch.Tensor) -> Any:
+    packed = lets_go(*[1, made(Last, "in a list")])
+    LOG.append("c")
+    return x + packed + lets_go(k=1, o=made(Last, "in a dictionary"))
+
+
+@program
+def let_go_in_a_call_of_one_bound(x: torch.Tensor) -> Any:
+    method = TAKING.method
+    direct = TAKING.method(made(Last, "first")) + method(made(Last, "second"))
+    return x + direct + method(*(made(Last, "third"),))
+
+
+@program
+def let_go_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
+    called = TAKING(made(Last, "of __call__")) + functools.partial(lets_go, 1)(made(Last, "of a partial"))
+    Taking(made(Last, "of a class"))
+    return x + called + LAYER(made(Last, "of a module"))
+
+
+@program
+def let_go_in_a_call_of_what_the_caller_holds(x: torch.Tensor) -> Any:
+    held = made(Last, "held")
+    y = lets_go(1, held)
+    LOG.append("c")
+    del held
+    tell("d")
+    return x + y
+
+
+@program
+def let_go_in_a_call_within_another(x: torch.Tensor) -> Any:
+    def passing(o: Any) -> int:
+        p = o
+        del o
+        return lets_go(1, p)
+
+    def straight(o: Any) -> int:
+        tell("e")
+        return passing(o)
+
+    return x + straight(made(Last, "last"))
+
+
+@program
+def tensors_let_go_in_a_call(x: torch.Tensor) -> Any:
+    def doubled(h: torch.Tensor, *more: torch.Tensor) -> Any:
+        made(weakref.finalize, h, LOG.append, "first gone")
+        made(weakref.finalize, more[0], LOG.append, "second gone")
+        h = h * 2
+        tell("a")
+        h = h + more[0]
+        more = ()
+        tell("b")
+        return h, more
+
+    return doubled(x + 1, x + 2)
+
+
+@program
+def let_go_after_a_break(x: torch.Tensor) -> Any:
+    one: Any = made(Last, "one")
+    two: Any = made(Last, "two")
+    tell("a")
+    one = x + 1
+    LOG.append("b")
+    del two
+    LOG.append("c")
+    tell("d")
+    return one
+
+
+@program
+def asked_for_after_a_break(x: torch.Tensor) -> Any:
+    o: Any = made(Plain)
+    reference = made(weakref.ref, o)
+    before = reference() is o
+    del o
+    return x + 1, before, reference() is None
+
+
+@program
+def replaced_after_a_break(x: torch.Tensor) -> Any:
+    o: Any = made(Plain)
+    reference = made(weakref.ref, o)
+    o = None
+    told = made(Plain), made(alive, reference)
+    return x + 1, told[1], o
+
+
+@program
+def held_elsewhere_after_a_break(x: torch.Tensor) -> Any:
+    o: Any = made(Plain)
+    reference = made(weakref.ref, o)
+    held = [o]
+    o = x
+    return o + 1, reference() is held[0], made(alive, reference)
+
+
+@program
+def one_for_another_in_a_loop(x: torch.Tensor) -> Any:
+    for k in range(3):
+        last: Any = made(Last, str(k))  # noqa: F841
+        x = x + 1
+        LOG.append("b")
+        tell("c")
+    return x
+
+
+def alive(reference: weakref.ref[Plain]) -> bool:
+    return reference() is not None
+
+
+def started() -> Iterator[int]:
+    g = closing()
+    next(g)
+    return g
+
+
+@program
+def a_generator_over_breaks(x: torch.Tensor) -> Any:
+    g: Any = made(started)  # noqa: F841
+    tell("a")
+    LOG.append("b")
+    tell("c")
+    return x + 1
+
+
+@program
+def a_loop_that_is_left(x: torch.Tensor) -> Any:
+    for _ in made(closing):
+        tell("a")
+        x = x + 1
+        break
+    LOG.append("b")
+    tell("c")
+    return x
+
+
+@program
+def a_loop_that_a_tensor_leaves(x: torch.Tensor) -> Any:
+    for k in made(closing):
+        if x.sum() > 2:
+            break
+        x = x + k
+        tell("a")
+    LOG.append("b")
+    return x
+
+
+@program
+def a_buffer_that_is_looked_at(x: torch.Tensor) -> Any:
+    content = bytearray(10)
+    view = memoryview(content)  # noqa: F841
+    tell("a")
+    try:
+        content[1:-1] = bytes(20)
+    except BufferError as error:
+        LOG.append(str(error))
+    return x + 1
+
+
+class Base:
+    """Knows its subclasses."""
+
+
+@capture.disable
+def subclasses() -> None:
+    """A graph break that tells what classes of the program's there are."""
+    gc.collect()
+    LOG.append([each.__name__ for each in Base.__subclasses__()])
+
+
+@capture.disable
+def note(value: Any) -> None:
+    """A graph break after which it can be told whether a value lives."""
+    STATE.setdefault("noted", []).append(weakref.ref(value))
+
+
+@capture.disable
+def look() -> None:
+    """A graph break that tells it."""
+    LOG.append([each() is not None for each in STATE["noted"]])
+
+
+@program
+def a_class_that_is_not_read(x: torch.Tensor) -> Any:
+    class Sub(Base):
+        pass
+
+    subclasses()
+    y = x + 1
+    subclasses()
+    return y
+
+
+@program
+def a_class_of_an_instance_that_is_not_read(x: torch.Tensor) -> Any:
+    class Sub(Base):
+        pass
+
+    held = [1, {"o": Sub()}]  # noqa: F841
+    del Sub
+    subclasses()
+    y = x + 1
+    subclasses()
+    return y
+
+
+@program
+def a_class_that_a_call_does_not_read(x: torch.Tensor) -> Any:
+    def inner() -> Any:
+        class Sub(Base):
+            pass
+
+        subclasses()
+        return x + 1
+
+    y = inner()
+    subclasses()
+    return y
+
+
+@program
+def a_tensor_that_is_not_read(x: torch.Tensor) -> Any:
+    y = x + 1
+    note(y)
+    look()
+    y = x * 2
+    look()
+    tell("a")
+    return y
+
+
+@program
+def a_tensor_that_a_call_does_not_read(x: torch.Tensor) -> Any:
+    def inner(t: torch.Tensor) -> torch.Tensor:
+        u = t * 2
+        look()
+        return u + 1
+
+    y = x + 1
+    note(y)
+    z = inner(y)
+    look()
+    return z
+
+
+@program
+def what_is_not_read_nor_elsewhere(x: torch.Tensor) -> Any:
+    STATE["o"] = made(Plain)
+    note(STATE["o"])
+    o = STATE["o"]  # noqa: F841
+    tell("a")
+    STATE["o"] = None
+    look()
+    return x + 1
+
+
+@program
+def an_own_object_that_is_not_read(x: torch.Tensor) -> Any:
+    o, held = Plain(), [Plain()]
+    note(o)
+    note(held[0])
+    look()
+    y = x + 1
+    look()
+    return y
+
+
+@program
+def in_an_own_object_that_is_not_read(x: torch.Tensor) -> Any:
+    o = made(Last, "last")
+    h = Plain()
+    h.held = o, x + 1
+    del o
+    tell("a")
+    y = x + 1
+    tell("b")
+    return y
+
+
+@program
+def on_a_tensor_that_is_not_read(x: torch.Tensor) -> Any:
+    y: Any = x * 2
+    y.tag = made(Last, "tag")
+    tell("a")
+    z = x + 1
+    tell("b")
+    return z
+
+
+@program
+def in_a_generator_that_is_not_read(x: torch.Tensor) -> Any:
+    def numbers(o: Any) -> Iterator[int]:
+        held = o  # noqa: F841
+        o = None
+        yield 1
+        yield 2
+
+    it = numbers(made(Last, "given"))
+    n = next(it)
+    tell("a")
+    y = x + n
+    tell("b")
+    return y
+
+
+@program
+def not_read_where_it_raises(x: torch.Tensor) -> Any:
+    o: Any = made(Last, "o")
+    try:
+        tell("a")
+        made(int, "q")
+    except ValueError:
+        tell("b")
+        o = None
+        tell("c")
+    return x + 1, o
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_when_objects_die(fn: Program) -> None:
+    assert_told_alike(fn)
+
+
+def test_what_nobody_holds_but_a_local_that_is_not_read_is_not_made() -> None:
+    graphs: list[Any] = []
+
+    def backend(module: Any, fakes: Any) -> Any:
+        graphs.append(module)
+        return module.forward
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            a = x + 1
+            held = Plain()
+            held.held = [a, a * 2]
+            tell("a")
+            x = x * 2
+        return x
+
+    compiled, x = capture.compile(fn, backend), torch.ones(2)
+    for _ in range(2):
+        assert torch.equal(compiled(x), fn(x))
+    outputs = [node.args[0] for g in graphs for node in g.graph.nodes if node.op == "output"]
+    assert max(len(each) for each in outputs) == 1
+    assert len(graphs) == 2  # what goes on where nothing is bound yet is what goes on later
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_goes_on_after_a_break_alone_holds_what_it_was_given(many: bool) -> None:
+    references: list[weakref.ref[torch.Tensor]] = []
+    living: list[list[bool]] = []
+
+    @capture.disable
+    def noted(value: torch.Tensor) -> None:
+        references.append(weakref.ref(value))
+
+    @capture.disable
+    def look() -> None:
+        living.append([each() is not None for each in references])
+
+    def few(x: torch.Tensor) -> torch.Tensor:
+        h = x + 1
+        noted(h)
+        h = h * 2
+        look()
+        noted(h)
+        h = h - 1
+        look()
+        return h
+
+    def of_many(x: torch.Tensor) -> torch.Tensor:
+        a, b, c, d, e, f, g, h, i, j, k, l, m = x.repeat(13).split(len(x))  # noqa: E741
+        n, o, p, q, r, s, t, u, v, w, y, z = (a + b).repeat(12).split(len(x))
+        noted(n)
+        n = n * 2
+        look()
+        return a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p + q + r + s + t + u + v + w + y + z
+
+    def outcome(call: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+        references.clear()
+        living.clear()
+        return call(torch.ones(2)).tolist(), list(living)
+
+    fn = of_many if many else few
+    compiled = capture.compile(fn)
+    for _ in range(3):
+        assert outcome(compiled) == outcome(fn)
