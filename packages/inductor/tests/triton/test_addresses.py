@@ -28,7 +28,7 @@ from inductor.api import lowered
 from inductor.backends import Devices
 from inductor.triton import TritonBackend
 from inductor.triton.building import make_function
-from inductor.triton.kernel import general_blocks
+from inductor.triton.nature import general_blocks
 from inductor.triton.signature import source_of
 from symshapes import FakeMode
 backends, mode = {"cuda": TritonBackend()}, FakeMode()

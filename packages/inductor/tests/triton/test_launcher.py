@@ -23,7 +23,7 @@ from inductor.triton import TritonBackend, launcher, signature
 from inductor.triton import native as native_module
 from inductor.triton.blocks import Nature, choose
 from inductor.triton.choices import Choices
-from inductor.triton.kernel import general_blocks
+from inductor.triton.nature import general_blocks
 
 STREAM = 0x5000
 BUFFER, INTEGER, FLOAT = range(3)

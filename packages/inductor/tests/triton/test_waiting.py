@@ -21,7 +21,7 @@ from inductor.triton import TritonBackend
 from inductor.triton.building import make_function
 from inductor.triton.binary import Binary
 from inductor.triton.forms import only_blocks, printed
-from inductor.triton.kernel import general_blocks
+from inductor.triton.nature import general_blocks
 from inductor.triton.scans import sharing
 from inductor.triton.signature import source_of
 from symshapes import FakeMode

@@ -14,9 +14,9 @@ from inductor.device import JointSource, KernelSource
 from inductor.triton.building import make_function
 from inductor.triton.forms import only_blocks
 from inductor.triton.joint import Layout
-from inductor.triton.kernel import general_blocks
 from inductor.triton.machine import keep_to_own_folders
 from inductor.triton.mode import INTERPRETED
+from inductor.triton.nature import general_blocks
 from inductor.triton.scans import sharing
 from inductor.triton.signature import joint_source, source_of
 

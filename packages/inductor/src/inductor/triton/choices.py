@@ -13,7 +13,8 @@ from typing import Any, cast
 from inductor.device import Kernel
 from inductor.triton.blocks import Blocks, programs
 from inductor.triton.extent import extent_of
-from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks, nature_of
+from inductor.triton.kernel import KernelPrinter
+from inductor.triton.nature import blocks_for, general_blocks, nature_of
 from inductor.triton.scans import sharing, words_of
 from symshapes import dataclass
 

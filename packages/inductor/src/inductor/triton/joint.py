@@ -20,7 +20,8 @@ from inductor.device import JointKernel, JointPart, KernelArg
 from inductor.triton.blocks import INT32_LIMIT, MULTIPLE, Blocks, next_power_of_two, of_any_size, programs
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.extent import extent_of
-from inductor.triton.kernel import KernelPrinter, blocks_for, nature_of
+from inductor.triton.kernel import KernelPrinter
+from inductor.triton.nature import blocks_for, nature_of
 from symshapes import dataclass
 
 ALIGNED = "ALIGNED"
