@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from itertools import starmap
+from typing import Any
 
 from capture.errors import Unsupported
 from symshapes import dataclass
 
 from .base import Interpreter, Variable
-from .constants import Constant
+from .constants import CONSTANT_TYPES, Constant
 from .reconstruction import Emitter
 
 _NUMBERS = (int, float, complex)
@@ -28,9 +30,31 @@ def check_ids(m: Interpreter, some: Collection[Hashable], others: Collection[Has
 
 
 def _check_apart(some: Collection[Hashable], others: Collection[Hashable]) -> None:
-    for mine, theirs in ((IdKey, _NUMBERS), (_NUMBERS, IdKey)):
-        if any(isinstance(key, mine) for key in some) and any(isinstance(key, theirs) for key in others):
+    for mine, theirs in ((some, others), (others, some)):
+        with_ids = [key for key in mine if _holds(key, IdKey)]
+        if with_ids and any(_is_unsure(key, other) for key in with_ids for other in theirs):
             raise Unsupported("an id() among numbers")
+
+
+def _holds(key: Hashable, kind: Any) -> bool:
+    return isinstance(key, kind) or (isinstance(key, tuple | frozenset) and any(_holds(part, kind) for part in key))
+
+
+def _is_unsure(key: Hashable, other: Hashable) -> bool:
+    """Whether they are equal or not by what number an id is."""
+    if isinstance(key, tuple) and isinstance(other, tuple):
+        pairs = [*zip(key, other, strict=False)]
+        return len(key) == len(other) and any(starmap(_is_unsure, pairs)) and not any(starmap(_differ, pairs))
+    if isinstance(key, frozenset) and isinstance(other, frozenset):
+        return any(_holds(one, IdKey) and _holds(two, _NUMBERS) for one, two in ((key, other), (other, key)))
+    return any(isinstance(one, IdKey) and isinstance(two, _NUMBERS) for one, two in ((key, other), (other, key)))
+
+
+def _differ(key: Hashable, other: Hashable) -> bool:
+    """Whether two parts differ for certain."""
+    plain = type(key) in CONSTANT_TYPES and type(other) in CONSTANT_TYPES
+    ids = isinstance(key, IdKey) and isinstance(other, IdKey)
+    return (plain or ids) and key != other
 
 
 class Identity(Variable):
