@@ -122,5 +122,6 @@ def ids_within_keys_that_break(x):
 @program
 def ids_within_keys_that_differ_otherwise(x):
     found = [_PLACES.get((id(p), "0")) for p in _LAYER.parameters()]
-    known = {(id(x), 0), (id(_LAYER), "a")}
-    return found, (id(x), 0) in known, (id(x), 1) in known, (id(x), "a") in known, x + 1
+    y = x + 1
+    known = {(id(x), 0), (id(y), "a")}
+    return found, (id(x), 0) in known, (id(x), 1) in known, (id(x), "a") in known, y
