@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import starmap
-from typing import Any
 
 from capture.errors import Unsupported
 from symshapes import dataclass
