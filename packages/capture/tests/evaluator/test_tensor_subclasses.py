@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -409,3 +409,77 @@ def test_a_method_of_tensors_called_as_a_function() -> None:
     x, y = count(3).requires_grad_(), count(3).requires_grad_()
     assert alike(program(x), capture.compile(program)(y))
     assert alike(x.grad, y.grad)
+
+
+class Logged(torch.Tensor):
+    """What is set on one is told, and kept under another name."""
+
+    told: ClassVar[list[str]] = []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.told.append(name)
+        super().__setattr__(f"own_{name}", value)
+
+    def __delattr__(self, name: str) -> None:
+        self.told.append(f"no {name}")
+        object.__delattr__(self, f"own_{name}")
+
+
+def attributes_by_own_methods(x: Any) -> Any:
+    x.scale = 3
+    y = x + 1
+    y.scale, y.more = x.own_scale + 1, "kept"
+    found = y.own_scale
+    del y.scale
+    return y * x.own_scale, found, hasattr(y, "own_scale"), y
+
+
+@pytest.mark.parametrize("needs_gradients", [False, True])
+def test_attributes_are_set_as_the_class_has_it(needs_gradients: bool) -> None:
+    compiled = capture.compile(attributes_by_own_methods, fullgraph=True)
+    outcomes = []
+    for fn in (attributes_by_own_methods, compiled, compiled):
+        Logged.told.clear()
+        x = torch.arange(3.0).requires_grad_(needs_gradients).as_subclass(Logged)
+        *found, y = fn(x)
+        outcomes.append((str(found), vars(x), vars(y), list(Logged.told)))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+class Asked(torch.Tensor):
+    """It counts what it is asked."""
+
+    count = 0
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.count += 1
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def place_in_autograd(x: Any) -> Any:
+    grad = x.grad
+    return x * 2 if x.is_leaf and grad is None else x + (0 if grad is None else grad.sum())
+
+
+def test_a_place_in_autograd_is_told_without_asking_the_class_again() -> None:
+    compiled = capture.compile(place_in_autograd, fullgraph=True)
+
+    def cases() -> Any:
+        leaf = torch.ones(3).as_subclass(Asked).detach().requires_grad_()
+        yield leaf
+        yield torch.ones(3, requires_grad=True).as_subclass(Asked).detach()
+        with_gradient = torch.ones(3).as_subclass(Asked).detach().requires_grad_()
+        with_gradient.grad = torch.full((3,), 2.0)
+        yield with_gradient
+
+    for own, other in zip(cases(), cases(), strict=True):
+        before = Asked.count
+        expected = place_in_autograd(own)
+        asked = Asked.count - before
+        for _ in range(2):
+            before = Asked.count
+            result = compiled(other)
+            assert Asked.count - before == asked
+            assert type(result) is type(expected)
+            assert torch.equal(result, expected)
