@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -483,3 +484,42 @@ def test_a_place_in_autograd_is_told_without_asking_the_class_again() -> None:
             assert Asked.count - before == asked
             assert type(result) is type(expected)
             assert torch.equal(result, expected)
+
+
+class Copied(torch.Tensor):
+    """It says how it is copied, as the tensors of torchvision do."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.detach().clone().requires_grad_(self.requires_grad).as_subclass(Copied)
+
+
+def deep_copies(x: Any) -> Any:
+    made = copy.deepcopy({"once": x, "twice": [x]})
+    return made["once"] is made["twice"][0], made["once"] * 2, type(made["once"])
+
+
+def test_a_deep_copy_is_what_the_class_makes_of_it() -> None:
+    compiled = capture.compile(deep_copies, fullgraph=True)
+    x = torch.arange(3.0).as_subclass(Copied)
+    for _ in range(2):
+        assert str(compiled(x)) == str(deep_copies(x))
+
+
+def gradient_of_a_copy(x: torch.Tensor) -> Any:
+    y = copy.deepcopy(x)
+    (y * y).sum().backward()
+    return y.grad, y.is_leaf, y.requires_grad, x.grad
+
+
+def test_a_copy_of_a_leaf_is_a_leaf() -> None:
+    compiled = capture.compile(gradient_of_a_copy, fullgraph=True)
+    for start in (torch.ones(3), torch.arange(3.0)):
+        x = start.requires_grad_()
+        assert str(compiled(x)) == str(gradient_of_a_copy(x))
+
+
+def test_what_is_no_leaf_is_not_copied() -> None:
+    compiled = capture.compile(gradient_of_a_copy)
+    for fn in (gradient_of_a_copy, compiled):
+        with pytest.raises(RuntimeError, match="created explicitly by the user"):
+            fn(torch.ones(3, requires_grad=True) * 2)

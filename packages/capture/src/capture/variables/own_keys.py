@@ -99,9 +99,7 @@ def own_key(m: Interpreter, value: Variable, method: Variable) -> Hashable:
     """The key of an object whose class has this ``__hash__``."""
     before = m.effects.changes
     given = m.calls.call(method, [], {}).realize(m)
-    if given.hashes_by_id:
-        return OwnKey(m, value, hash(given.hash_key(m)), False, True)
-    hashed = real_hash(m, given)
+    hashed = hash(given.hash_key(m)) if given.hashes_by_id else real_hash(m, given)
     code = getattr(getattr(method, "function", None), "code", None)
     pure = m.effects.changes == before and code is not None and not code.co_freevars
-    return OwnKey(m, value, hashed, pure)
+    return OwnKey(m, value, hashed, pure, given.hashes_by_id)
