@@ -523,3 +523,34 @@ def test_what_is_no_leaf_is_not_copied() -> None:
     for fn in (gradient_of_a_copy, compiled):
         with pytest.raises(RuntimeError, match="created explicitly by the user"):
             fn(torch.ones(3, requires_grad=True) * 2)
+
+
+def by_backward(loss: torch.Tensor, layer: torch.nn.Module) -> Any:
+    return loss.backward()
+
+
+def by_autograd(loss: torch.Tensor, layer: torch.nn.Module) -> Any:
+    return torch.autograd.backward([loss])
+
+
+def by_grad(loss: torch.Tensor, layer: torch.nn.Module) -> Any:
+    return torch.autograd.grad(loss, list(layer.parameters()), materialize_grads=True)
+
+
+@pytest.mark.parametrize("way", [by_backward, by_autograd, by_grad])
+def test_a_step_of_training_by_a_loss_of_the_class(way: Any) -> None:
+    def step(layer: torch.nn.Module, x: torch.Tensor) -> Any:
+        layer.zero_grad()
+        loss = ((layer(x) - 1) ** 2).mean()
+        return way(loss, layer), loss.detach()
+
+    outcomes = []
+    for fn in (step, capture.compile(step, fullgraph=True)):
+        torch.manual_seed(0)
+        layer, x = torch.nn.Linear(3, 2), torch.ones(4, 3).as_subclass(Asked)
+        for _ in range(2):
+            before = Asked.count
+            found = str(fn(layer, x))
+            gradients = [(type(p.grad), None if p.grad is None else p.grad.tolist()) for p in layer.parameters()]
+            outcomes.append((found, Asked.count - before, gradients))
+    assert outcomes[:2] == outcomes[2:]

@@ -166,7 +166,7 @@ class SubclassTensor(Tensor):
             wanted = (*args, *kwargs.values(), Constant(True))[0]
             if m.operators.truth(wanted) is self.fake.requires_grad:
                 return self
-        if name in autograd_state.CALLED or name == "backward":
+        if name in autograd_state.CALLED:
             raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
         return super().special_method(m, name, args, kwargs)
 
