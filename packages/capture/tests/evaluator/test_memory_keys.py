@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -64,6 +64,7 @@ class Counting:
 
 BACKEND = Backend()
 SPEC = Spec(3, ("a",))
+SPECS = (Spec(1), ("a", SPEC))
 
 
 def remembering(**settings: Any) -> tuple[Callable[..., Any], list[Any]]:
@@ -84,6 +85,19 @@ def in_a_tuple(plan: Any, x: torch.Tensor) -> Any:
     return x * plan(Spec(2), (Spec(1), "a"), by=Spec(5))
 
 
+class Pair(NamedTuple):
+    first: Spec
+    second: int = 2
+
+
+def in_named_tuples(plan: Any, x: torch.Tensor) -> Any:
+    return x * plan(Spec(2), Pair(Spec(x.dim())), by=Pair(Spec(1), x.shape[0]))
+
+
+def in_a_tuple_from_outside(plan: Any, x: torch.Tensor) -> Any:
+    return x * plan(SPEC, SPECS)
+
+
 def from_outside(plan: Any, x: torch.Tensor) -> Any:
     return x * plan(SPEC)
 
@@ -92,8 +106,18 @@ def a_frozen_dictionary(plan: Any, x: torch.Tensor) -> Any:
     return x * plan(Frozen(n=x.dim(), by=BACKEND), BACKEND)
 
 
+PROGRAMS = [
+    made_here,
+    in_a_tuple,
+    in_named_tuples,
+    in_a_tuple_from_outside,
+    from_outside,
+    a_frozen_dictionary,
+]
+
+
 @pytest.mark.parametrize("settings", [{"maxsize": None}, {"maxsize": 8}, {"maxsize": None, "typed": True}])
-@pytest.mark.parametrize("fn", [made_here, in_a_tuple, from_outside, a_frozen_dictionary])
+@pytest.mark.parametrize("fn", PROGRAMS)
 def test_one_graph_that_counts_as_the_program(fn: Any, settings: dict[str, Any]) -> None:
     plan, other = remembering(**settings)[0], remembering(**settings)[0]
     compiled = capture.compile(fn, fullgraph=True, dynamic=False)

@@ -39,14 +39,13 @@ class MemoryKeys:
             return self._real_object(value)
         if isinstance(value, Symbolic):
             return value.specialise(m)
-        if isinstance(value, Tuple) and value.cls is tuple and value.source is None:
-            return tuple(map(self.real, value.items))
+        if isinstance(value, Tuple) and self._owners(value.cls) == [tuple, tuple]:
+            return tuple.__new__(value.cls, map(self.real, value.items))
         return m.builder.to_python(value)
 
     def _real_object(self, value: Object) -> Any:
         m = self._m
-        owners = [class_lookup(m, value.cls, name)[1] for name in _ALIKE]
-        if all(owner is object for owner in owners):
+        if self._owners(value.cls) == [object, object]:
             if value.value is None or value.source is None or value.attrs:
                 raise NotConstant(value)  # one that the frame made is no other
             m.guards.note_identity(value, value.value)
@@ -57,6 +56,10 @@ class MemoryKeys:
         if value.value is None or value.attrs or (value.payload is not None and m.effects.has_changed(value.payload)):
             raise NotConstant(value)
         return value.value
+
+    def _owners(self, cls: type) -> list[type]:
+        """The classes that say how objects of a class hash and compare."""
+        return [class_lookup(self._m, cls, name)[1] for name in _ALIKE]
 
     def _alike(self, value: Object) -> Any:
         """An object of the same class and content as one that the frame made."""
