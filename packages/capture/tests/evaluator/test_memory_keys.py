@@ -198,3 +198,23 @@ def test_first_calls_that_break_do_so_once() -> None:
     assert said == ["once"]
     assert plan.cache_info()[:2] == (2, 1)
     assert len(capture.report(compiled).breaks) == 1
+
+
+def test_what_is_done_once_is_not_captured() -> None:
+    def inner(n: int) -> int:
+        return n + len(str(id(inner)))
+
+    @functools.lru_cache
+    def plan(spec: Spec) -> int:
+        with open(__file__) as file:
+            return file.fileno() * 0 + inner(spec.size) - inner(0)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * plan(Spec(2)) + inner(1)
+
+    compiled = capture.compile(fn)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(2)), fn(torch.ones(2)))
+    report = capture.report(compiled)
+    assert len(report.breaks) == 1
+    assert plan.cache_info().misses == 1

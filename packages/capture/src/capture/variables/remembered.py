@@ -15,6 +15,7 @@ from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import Guard, GuardKind
+from capture.once import note_once
 from capture.sources import Const, DictValueAt, Item, Source
 from capture.trace_rules import module_of
 
@@ -53,7 +54,11 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         changed = [m.builder.outside(each) for each in m.effects.changed.values() if each.source is not None]
         changed += m.classes.rewritten
         with m.effects.noting_reads() as reads:
-            _check_effects(m, function, body, args, kwargs, so)
+            try:
+                _check_effects(m, function, body, args, kwargs, so)
+            except Unsupported:
+                note_once(body)
+                raise
         if (changed or m.globals.written) and _may_reach(
             [function, *reads, *real, *named.values()], [*changed, m.globals.written]
         ):
