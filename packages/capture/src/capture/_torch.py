@@ -565,6 +565,16 @@ def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
         return tensor.as_subclass(torch.Tensor)
 
 
+#: What is read of such a tensor past what its class makes of it.
+PLAINLY_READ = ("is_leaf", "grad", "_base", "grad_fn")
+
+
+def read_plainly(tensor: torch.Tensor, index: int) -> Any:
+    """One of `PLAINLY_READ`, as torch has it: nobody is asked."""
+    with without_functions():
+        return getattr(torch.Tensor, PLAINLY_READ[index]).__get__(tensor)
+
+
 # What makes a tensor of a class of the program's from another one's memory, without its history.
 make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 # Whether autocast is on for any device, whether deterministic algorithms are on, whether a torch-function mode is in

@@ -14,6 +14,7 @@ from .compiled import Choices, compiled, compiled_call
 from .evaluator.classes import reset_statements
 from .history import reset_histories
 from .in_place import compiled_in_place
+from .once import reset_once
 from .report import Trace
 from .resume import reset_resumes
 from .session import Backend, Session
@@ -103,3 +104,4 @@ def reset() -> None:
     reset_resumes()
     reset_histories()
     reset_generated()
+    reset_once()

@@ -99,6 +99,13 @@ CAUSES: tuple[Cause, ...] = (
         r"weak reference to an object of its own|only a weak reference may refer|do something when they die|asks what refers to",
     ),
     Cause(
+        "S808", "skip", "What is done once and remembered",
+        "The first call of a function that remembers (`functools.lru_cache`) could not be made ahead. What it does runs once for each key, in the interpreter, with all that it calls.",
+        "Nothing. Later calls with the same arguments are in the graph.",
+        "it is what a function that remembers does once, which runs in the interpreter with all that it calls",
+        r"does once, which runs in the interpreter",
+    ),
+    Cause(
         "B701", "break", "The backend refuses a call",
         "The backend has no compiled form of an operation, and said so by `GraphRefused`. That call runs eagerly between two graphs.",
         "Use another operation or backend, or teach the backend this one.",

@@ -81,10 +81,7 @@ class Departures:
     def finish(self, e: Emitter) -> None:
         """Once all of them are there: set what the program set on them."""
         for tensor in self._given:
-            for name, value in tensor.given.items():
-                e.load(value)
-                e.load(tensor)
-                e.emit(build.store_attr(name))
+            tensor.replay(e)
 
 
 class OfClass:

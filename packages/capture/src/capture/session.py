@@ -38,6 +38,7 @@ from .history import Histories
 from .identity_map import IdentityMap
 from .language import replaced_builtin
 from .notices import tell, warnings_kept_from_raising
+from .once import WHY, runs_once
 from .replacement import Capture
 from .report import Failure, Trace, newly_dynamic
 from .resume import origin_of
@@ -133,6 +134,9 @@ class Session:
         if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
             with_its_calls = code.co_qualname == _KEPT_OUT or code is _IMPORTING
             return _native.SKIP_RECURSIVE if with_its_calls else _native.SKIP
+        if code is not self.root and runs_once(code):
+            self.leave(code, WHY, warn=False)
+            return _native.SKIP_RECURSIVE
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)

@@ -378,3 +378,72 @@ def test_a_class_that_is_like_another_is_known_by_what_it_is() -> None:
         for _ in range(2):
             assert torch.equal(compiled(torch.ones(2), one), program(torch.ones(2), other))
         assert one.value == other.value == 3  # type: ignore[attr-defined]
+
+
+class Counted:
+    """Its instances are numbered."""
+
+    made = 0
+    weight = 1.5
+
+    def __init__(self) -> None:
+        type(self).made += 1
+        self.number = self.made
+
+
+class Numbered(Counted):
+    """Counts by itself from the first one on."""
+
+
+class CountingLayer(torch.nn.Module):
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        CountingLayer.calls += 1
+        return x * self.calls
+
+
+def test_a_counter_in_a_class_is_a_number_of_the_graph() -> None:
+    def number(x: torch.Tensor, cls: type) -> Any:
+        return x * cls().number, Counted.made, cls.weight
+
+    for cls in (Counted, Numbered):
+        compiled = capture.compile(number)
+        before = Counted.made
+        for _ in range(8):
+            expected = cls.made + 1
+            result = compiled(torch.ones(2), cls)
+            assert result[0].tolist() == [expected, expected]
+            assert result[1:] == (Counted.made, 1.5)
+        assert Counted.made == before + 8 * (cls is Counted)
+        assert capture.report(compiled).graph_count <= 4
+    del Numbered.made
+    Counted.made = 0
+
+
+def test_a_counter_of_a_modules_class() -> None:
+    layer = CountingLayer()
+    compiled = capture.compile(layer)
+    for n in range(1, 9):
+        assert compiled(torch.ones(1)).item() == n
+    assert capture.report(compiled).graph_count == 2
+    CountingLayer.calls = 0
+
+
+def test_what_hides_a_counter_is_seen() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        Counted.made += 1
+        return x * Numbered.made * Numbered.weight
+
+    compiled = capture.compile(fn)
+    for n in range(1, 5):
+        assert compiled(torch.ones(1)).item() == n * 1.5
+    Numbered.made = 70  # type: ignore[misc]
+    assert compiled(torch.ones(1)).item() == 105
+    del Numbered.made
+    for weight in (2.5, 3.5, 4, 5):
+        Counted.weight = weight
+        assert compiled(torch.ones(1)).item() == Counted.made * weight
+    Counted.made, Counted.weight = True, 1.5  # type: ignore[assignment]
+    assert compiled(torch.ones(1)).item() == 3
+    Counted.made = 0

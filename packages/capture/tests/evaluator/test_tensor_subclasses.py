@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -409,3 +410,147 @@ def test_a_method_of_tensors_called_as_a_function() -> None:
     x, y = count(3).requires_grad_(), count(3).requires_grad_()
     assert alike(program(x), capture.compile(program)(y))
     assert alike(x.grad, y.grad)
+
+
+class Logged(torch.Tensor):
+    """What is set on one is told, and kept under another name."""
+
+    told: ClassVar[list[str]] = []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.told.append(name)
+        super().__setattr__(f"own_{name}", value)
+
+    def __delattr__(self, name: str) -> None:
+        self.told.append(f"no {name}")
+        object.__delattr__(self, f"own_{name}")
+
+
+def attributes_by_own_methods(x: Any) -> Any:
+    x.scale = 3
+    y = x + 1
+    y.scale, y.more = x.own_scale + 1, "kept"
+    found = y.own_scale
+    del y.scale
+    return y * x.own_scale, found, hasattr(y, "own_scale"), y
+
+
+@pytest.mark.parametrize("needs_gradients", [False, True])
+def test_attributes_are_set_as_the_class_has_it(needs_gradients: bool) -> None:
+    compiled = capture.compile(attributes_by_own_methods, fullgraph=True)
+    outcomes = []
+    for fn in (attributes_by_own_methods, compiled, compiled):
+        Logged.told.clear()
+        x = torch.arange(3.0).requires_grad_(needs_gradients).as_subclass(Logged)
+        *found, y = fn(x)
+        outcomes.append((str(found), vars(x), vars(y), list(Logged.told)))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+class Asked(torch.Tensor):
+    """It counts what it is asked."""
+
+    count = 0
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.count += 1
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def place_in_autograd(x: Any) -> Any:
+    grad = x.grad
+    return x * 2 if x.is_leaf and grad is None else x + (0 if grad is None else grad.sum())
+
+
+def test_a_place_in_autograd_is_told_without_asking_the_class_again() -> None:
+    compiled = capture.compile(place_in_autograd, fullgraph=True)
+
+    def cases() -> Any:
+        leaf = torch.ones(3).as_subclass(Asked).detach().requires_grad_()
+        yield leaf
+        yield torch.ones(3, requires_grad=True).as_subclass(Asked).detach()
+        with_gradient = torch.ones(3).as_subclass(Asked).detach().requires_grad_()
+        with_gradient.grad = torch.full((3,), 2.0)
+        yield with_gradient
+
+    for own, other in zip(cases(), cases(), strict=True):
+        before = Asked.count
+        expected = place_in_autograd(own)
+        asked = Asked.count - before
+        for _ in range(2):
+            before = Asked.count
+            result = compiled(other)
+            assert Asked.count - before == asked
+            assert type(result) is type(expected)
+            assert torch.equal(result, expected)
+
+
+class Copied(torch.Tensor):
+    """It says how it is copied, as the tensors of torchvision do."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.detach().clone().requires_grad_(self.requires_grad).as_subclass(Copied)
+
+
+def deep_copies(x: Any) -> Any:
+    made = copy.deepcopy({"once": x, "twice": [x]})
+    return made["once"] is made["twice"][0], made["once"] * 2, type(made["once"])
+
+
+def test_a_deep_copy_is_what_the_class_makes_of_it() -> None:
+    compiled = capture.compile(deep_copies, fullgraph=True)
+    x = torch.arange(3.0).as_subclass(Copied)
+    for _ in range(2):
+        assert str(compiled(x)) == str(deep_copies(x))
+
+
+def gradient_of_a_copy(x: torch.Tensor) -> Any:
+    y = copy.deepcopy(x)
+    (y * y).sum().backward()
+    return y.grad, y.is_leaf, y.requires_grad, x.grad
+
+
+def test_a_copy_of_a_leaf_is_a_leaf() -> None:
+    compiled = capture.compile(gradient_of_a_copy, fullgraph=True)
+    for start in (torch.ones(3), torch.arange(3.0)):
+        x = start.requires_grad_()
+        assert str(compiled(x)) == str(gradient_of_a_copy(x))
+
+
+def test_what_is_no_leaf_is_not_copied() -> None:
+    compiled = capture.compile(gradient_of_a_copy)
+    for fn in (gradient_of_a_copy, compiled):
+        with pytest.raises(RuntimeError, match="created explicitly by the user"):
+            fn(torch.ones(3, requires_grad=True) * 2)
+
+
+def by_backward(loss: torch.Tensor, layer: torch.nn.Module) -> Any:
+    return loss.backward()
+
+
+def by_autograd(loss: torch.Tensor, layer: torch.nn.Module) -> Any:
+    return torch.autograd.backward([loss])
+
+
+def by_grad(loss: torch.Tensor, layer: torch.nn.Module) -> Any:
+    return torch.autograd.grad(loss, list(layer.parameters()), materialize_grads=True)
+
+
+@pytest.mark.parametrize("way", [by_backward, by_autograd, by_grad])
+def test_a_step_of_training_by_a_loss_of_the_class(way: Any) -> None:
+    def step(layer: torch.nn.Module, x: torch.Tensor) -> Any:
+        layer.zero_grad()
+        loss = ((layer(x) - 1) ** 2).mean()
+        return way(loss, layer), loss.detach()
+
+    outcomes = []
+    for fn in (step, capture.compile(step, fullgraph=True)):
+        torch.manual_seed(0)
+        layer, x = torch.nn.Linear(3, 2), torch.ones(4, 3).as_subclass(Asked)
+        for _ in range(2):
+            before = Asked.count
+            found = str(fn(layer, x))
+            gradients = [(type(p.grad), None if p.grad is None else p.grad.tolist()) for p in layer.parameters()]
+            outcomes.append((found, Asked.count - before, gradients))
+    assert outcomes[:2] == outcomes[2:]

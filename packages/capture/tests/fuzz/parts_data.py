@@ -202,3 +202,46 @@ def _(v: int):
         "[remembered(n) for n in range(10, 15)]", "H.cached = functools.cache(Box)",
     ),
 ))  # fmt: skip
+
+part(Part(
+    "planned",
+    classes="""
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    size: int
+    rest: tuple = ()
+class ById:
+    steps = 0
+    def __init__(self, v):
+        self.v = v
+        ById.steps += 1
+    def __hash__(self):
+        return id(self)
+    def __eq__(self, other):
+        return self is other
+@functools.lru_cache(maxsize=4)
+def planned(plan, *more):
+    LOG.append(plan)
+    return [plan.size if isinstance(plan, Plan) else 3]
+@functools.cache
+def simply(plan):
+    return plan.size * 2
+""",
+    make="H.plan = Plan($n)\nH.by_id = ById($v)\nH.plans = {H.by_id: 3}",
+    places=("H.plan", "H.by_id.v", "ById.steps", "H.plans"),
+    reads=(
+        "x = use(x, planned(Plan(2))[0])",
+        "x = use(x, planned(H.plan, (H.plan, 'a'))[0])",
+        "x = use(x, simply(Plan($n, (1, 'b'))))",
+        "out.append(planned.cache_info())",
+        "x = use(x, {ById(1): 2, H.by_id: 3}[H.by_id])",
+        "x = use(x, planned(H.by_id)[0]) + ById.steps",
+        "ById.steps += 1\nout.append((ById.steps, H.by_id.steps, (id(H.by_id), 0) in {(id(H.by_id), 0)}))",
+        "x = x * (ById(H).steps % 3)",
+    ),
+    changes=(
+        "planned.cache_clear()", "H.plan = Plan($n)", "object.__setattr__(H.plan, 'size', $n)", "simply(Plan(7))", "ById.steps = $v",
+        "[planned(Plan(n)) for n in range(10, 15)]", "ById.__hash__ = lambda self: 3", "ById.__eq__ = lambda self, other: True",
+        "Plan.__hash__ = lambda self: 1", "H.by_id.steps = $v", "del ById.__hash__", "H.by_id = ById($v)", "Plan.__eq__ = lambda self, other: False",
+    ),
+))  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -35,18 +36,26 @@ class Answer:
 
 
 class _Operations(TorchDispatchMode):
-    """Whether any ran since the last question, and whether one did what may not be done twice: drew, or wrote to what was there before."""
+    """Whether any ran since the last question, and whether one did what may not be done twice: drew, or wrote to what was there before.
+
+    Where a call is tried (``tried``), the words of what it raises may show a number: torch copies it to a double on the host, and
+    reads its memory. That is all that ever reads memory so, it decides nothing, and is given a number that is not the tensor's.
+    """
 
     def __init__(self, mode: FakeMode) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.ran = False
         self.acted = False
+        self.tried = False
         self._mode = mode
         self._made: set[object] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.ran = True
         kwargs = kwargs or {}
+        if self.tried and func is _COPY and _is_shown(args[0], kwargs):
+            with _disable_current_modes():
+                return _SHOWN.clone()
+        self.ran = True
         facts = facts_of(func)
         if facts.composite and not facts.written:
             with self:
@@ -56,6 +65,16 @@ class _Operations(TorchDispatchMode):
         found = func(*args, **kwargs)
         self._made |= _storages(found) - _storages([args, kwargs])
         return found
+
+
+_COPY = torch.ops.aten._to_copy.default
+_SHOWN = torch.ones((), dtype=torch.float64, device="cpu")
+
+
+def _is_shown(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy is made as for a number that is to be written: see `_Operations`."""
+    device = kwargs.get("device", tensor.device)
+    return tensor.dim() == 0 and kwargs.get("dtype") is torch.float64 and device is not None and device.type == "cpu"
 
 
 def _storages(values: Any) -> set[object]:
@@ -100,6 +119,7 @@ class Answers:
                 raise
             else:
                 self._operations.ran = False
+                self._operations.tried = True
                 told = self._trial
             self._told |= {condition: told, negation(condition): not told}
             return told

@@ -103,3 +103,13 @@ def test_what_is_asked_again_is_answered_the_same():
 
     assert ended(fakes, run).shape == (3,)
     assert [check.message for check in fakes.shape_env.runtime_asserts] == ["negative", "another"]
+
+
+def test_words_with_a_number_in_them_are_told():
+    fakes = mode()
+    with fakes:
+        spectrum, window = torch.empty(5, 9, dtype=torch.complex64), torch.empty(8)
+    assert ended(fakes, lambda: torch.istft(spectrum, 8, 2, window=window)).shape == (16,)
+    (check,) = [each for each in fakes.shape_env.runtime_asserts if "overlap" in each.message]
+    assert check.error is RuntimeError
+    assert "window overlap add min: 1" in check.message

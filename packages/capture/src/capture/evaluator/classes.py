@@ -61,6 +61,8 @@ class ClassLookups:
         self._rewritten: dict[int, ChangedClass] = {}
         self._put_names: set[str] = set()
         self._apart: dict[tuple[int, str], type] = {}
+        #: By class and name, the numbers that are inputs, since they change from call to call.
+        self._numbers: set[tuple[int, str]] = set()
 
     def release(self) -> None:
         """Let go of the program's classes."""
@@ -270,6 +272,16 @@ class ClassLookups:
         self._apart[(address(cls), name)] = cls
         return found
 
+    def number_place(self, owner: type, name: str) -> Source | None:
+        """Where a number is read that a class holds and that may change; None for one that cannot, or is the frame's own."""
+        if not self._can_change(owner) or self.hangs_from_alike(const_of(owner)) or address(owner) in self._rewritten:
+            return None
+        return _own(owner, name)
+
+    def note_number(self, owner: type, name: str) -> None:
+        """A number that a class holds is an input: which one it is counts no more."""
+        self._numbers.add((address(owner), name))
+
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""
         if address(cls) not in self._ordered and self.may_change(cls):
@@ -289,7 +301,7 @@ class ClassLookups:
         for name, (cls, raw, owner, line) in found:
             if line is None:
                 continue
-            if self.is_made(cls):
+            if self.is_made(cls) or (address(owner), name) in self._numbers:
                 yield from self._along(cls, name, raw, owner, line)
                 continue
             base = const_of(cls)
@@ -315,12 +327,15 @@ class ClassLookups:
                 yield Guard(Item(order, i), GuardKind.ID, above, line)
 
     def _along(self, cls: type, name: str, raw: Any, owner: type, line: str) -> Iterator[Guard]:
-        """The guards on a look-up in a class that the frame made: on its bases, up to the one that has it."""
+        """The guards on a look-up where classes are asked one by one, but those that the frame made: up to the one that has it."""
+        is_input = (address(owner), name) in self._numbers
         for base in cls.__mro__:
             if self._can_change(base):
                 entries = Attr(const_of(base), "__dict__")
                 if raw is MISSING or base is not owner:
                     yield Guard(entries, GuardKind.NO_KEY, name, line)
+                elif is_input:
+                    yield Guard(Item(entries, name), GuardKind.TYPE, type(raw), line)
                 else:
                     yield Guard(Item(entries, name), *_what_counts(raw), line)
             if raw is not MISSING and base is owner:

@@ -170,6 +170,12 @@ class Classes(Protocol):
     def note_missing(self, cls: type, name: str) -> None:
         """A class itself has nothing under a name, which is guarded."""
 
+    def number_place(self, owner: type, name: str) -> Source | None:
+        """Where a number is read that a class holds and that may change; None for one that cannot, or is the frame's own."""
+
+    def note_number(self, owner: type, name: str) -> None:
+        """A number that a class holds is an input: which one it is counts no more."""
+
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""
 

@@ -17,7 +17,6 @@ from symshapes import same_metadata
 
 from .autograd_history import Act
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import part
 from .constants import Constant
 
 #: Attributes that are read, and those that are set: of the variable of a tensor.
@@ -39,7 +38,7 @@ def note_leaf(m: Interpreter, tensor: Any) -> None:
     """That an input is a leaf, or is none, is not in its metadata."""
     if tensor.value is not None and tensor.source is not None:
         check_unseen(m)
-        m.guards.add(part(tensor.source, "is_leaf"), GuardKind.EQUALS, tensor.value.is_leaf)
+        m.guards.add(tensor.place_of("is_leaf"), GuardKind.EQUALS, tensor.real("is_leaf"))
 
 
 def check_unseen(m: Interpreter) -> None:
@@ -59,7 +58,7 @@ def called(name: str) -> Callable[[Any], Any]:
 @_in(READ, "is_leaf")
 def _is_leaf(m: Interpreter, tensor: Any) -> Variable:
     note_leaf(m, tensor)
-    return Constant(tensor.fake.is_leaf)
+    return Constant(tensor.is_leaf)
 
 
 @_in(READ, "grad_fn")
@@ -90,9 +89,9 @@ def _grad(m: Interpreter, tensor: Any) -> Variable:
         if tensor.fake.grad_fn is not None and not m.recorder.autograd.keeps_gradient(tensor):
             raise Unsupported("Tensor.grad of a tensor that was computed in the frame")
         return Constant(None)
-    if not tensor.value.is_leaf:
+    if not tensor.real("is_leaf"):
         raise Unsupported("Tensor.grad of a tensor that was computed before")
-    return m.builder.wrap(tensor.value.grad, part(tensor.source, "grad"))
+    return m.builder.wrap(tensor.real("grad"), tensor.place_of("grad"))
 
 
 # Writing
@@ -158,7 +157,7 @@ def require_grad(m: Interpreter, tensor: Any, wanted: bool) -> None:
         m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is made in the frame", made=True))
         return
     note_leaf(m, tensor)
-    if not tensor.value.is_leaf:
+    if not tensor.real("is_leaf"):
         raise Unsupported("Tensor.requires_grad_() of a tensor that was computed before")
     _stand_in(m, tensor, m.recorder.record("call_method", "detach", [tensor], {}), wanted)
     give(m, tensor, "requires_grad", Constant(wanted))
@@ -197,9 +196,9 @@ def _detach(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable
         raise Unsupported("Tensor.detach_() with arguments")
     if tensor.value is None:
         return m.recorder.record("call_method", "detach_", [tensor], {})
-    if tensor.fake.requires_grad or tensor.value._base is not None:
+    if tensor.fake.requires_grad or tensor.real("_base") is not None:
         raise Unsupported("Tensor.detach_() of an input")
-    m.guards.add(part(tensor.source, "_base"), GuardKind.EQUALS, None)
+    m.guards.add(tensor.place_of("_base"), GuardKind.EQUALS, None)
     return tensor
 
 

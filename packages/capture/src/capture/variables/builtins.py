@@ -23,7 +23,7 @@ from .enums import EnumMember
 from .functions import Function, Method
 from .generators import Generator
 from .handlers import Fold, Handler, folds, handles, refuses
-from .identities import Identity
+from .identities import Hashed, Identity, follows_from_ids
 from .iterators import CallableIterator, StopIter
 from .lookups import (
     C_METHODS,
@@ -291,7 +291,8 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Object):
         found = value.special(m, "__hash__")
         if isinstance(found, Method):
-            return Constant(real_hash(m, m.calls.call(found, [], {}).realize(m)))
+            given = m.calls.call(found, [], {}).realize(m)
+            return given if given.hashes_by_id else Constant(real_hash(m, given))
     payload = value.payload if isinstance(value, Object) else None
     own = class_lookup(m, value.python_type(), "__hash__")[0]
     if payload is not None and hashes_as_itself(payload) and isinstance(own, C_METHODS):
@@ -300,6 +301,10 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         value.hash_key(m)  # raises, or is that of a frozen set
     if hashes_as_itself(value):
         return Constant(m.builder.fold(hash, [value.hash_key(m)]))
+    if value.hashes_by_id:
+        return value  # an address, which is its own hash
+    if isinstance(value, Tuple | Set) and follows_from_ids(value.hash_key(m)):
+        return m.effects.created(Hashed(value))
     raise Unsupported(f"hash of {value!r}")
 
 

@@ -8,6 +8,7 @@ import torch
 
 from capture.errors import Unsupported
 
+from .autograd_state import require_grad
 from .base import Interpreter, Kwargs, Variable
 from .constants import Constant
 from .tensors import Tensor
@@ -17,7 +18,7 @@ def _stands_alone(tensor: torch.Tensor) -> bool:
     """Whether a copy of the memory is a copy of the tensor: it fills its memory, and nothing hangs from it."""
     return (
         type(tensor) is torch.Tensor
-        and not tensor.requires_grad
+        and tensor.is_leaf
         and tensor.grad is None
         and not tensor.__dict__
         and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
@@ -25,16 +26,16 @@ def _stands_alone(tensor: torch.Tensor) -> bool:
 
 
 def deep_copy_of_tensor(m: Interpreter, value: Tensor, copied: list[Any]) -> Variable:
-    """A clone; raises ``Unsupported`` for those that are parameters, need gradients, or may share memory with what is copied along.
+    """A clone; raises ``Unsupported`` for those that are parameters, have gradients, or may share memory with what is copied along.
 
     ``copied`` are the tensors that were copied before, in the same call.
     """
     if (
         value.cls is not torch.Tensor
-        or value.fake.requires_grad
+        or not value.fake.is_leaf
         or not m.builder.is_none(value.attribute(m, "grad").realize(m))
     ):
-        raise Unsupported("deep copy of a tensor that requires gradients")
+        raise Unsupported("deep copy of a parameter, or of a tensor that has a gradient")
     if not value.fake.is_contiguous():
         raise Unsupported("deep copy of a tensor with gaps or an order of its own")
     if value.given:
@@ -50,4 +51,9 @@ def deep_copy_of_tensor(m: Interpreter, value: Tensor, copied: list[Any]) -> Var
         raise Unsupported("deep copy of several tensors that share memory")
     copied.append(value)
     options: Kwargs = {"memory_format": Constant(torch.preserve_format)}
-    return m.recorder.record("call_method", "clone", [value], options)
+    if not value.fake.requires_grad:
+        return m.recorder.record("call_method", "clone", [value], options)
+    apart = m.recorder.record("call_method", "detach", [value], {})
+    made = m.recorder.record("call_method", "clone", [apart], options)
+    require_grad(m, made, True)
+    return made

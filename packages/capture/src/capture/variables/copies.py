@@ -119,6 +119,8 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
     if id(value) in memo.copies:
         return memo.copies[id(value)]
     if isinstance(value, Tensor):
+        if value.has_own(m, "__deepcopy__"):
+            return memo.put(value, m.calls.call(value.attribute(m, "__deepcopy__"), [memo], {}).realize(m))
         return memo.put(value, deep_copy_of_tensor(m, value, memo.tensors))
     if isinstance(value, List) and type(value) in (List, InputList):
         made_list: List = m.effects.created(List([], value.cls))

@@ -6,8 +6,10 @@ the way back leaves the frame, or meets what runs for its effect, they break the
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -61,7 +63,7 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     gradients = _differentiate(m, found, outputs, by, asked, keep, create, allow_unused, batched=batched)
     if materialize:
         gradients = [
-            m.recorder.record("call_function", torch.zeros_like, [tensor], {}) if m.builder.is_none(one) else one
+            _record(m, "call_function", torch.zeros_like, [tensor], {}) if m.builder.is_none(one) else one
             for one, tensor in zip(gradients, asked, strict=True)
         ]
         if create and any(m.builder.is_none(one) for one in gradients):
@@ -223,7 +225,7 @@ def _differentiate(
     def gradient_of(tensor: Tensor) -> Variable:
         one: Args = [arguments[0], Tuple([tensor]), given]
         kept = flags | {"retain_graph": Constant(True), "allow_unused": Constant(True)}
-        made = m.recorder.record("call_function", torch.autograd.grad, one, kept).realize(m)
+        made = _record(m, "call_function", torch.autograd.grad, one, kept).realize(m)
         assert isinstance(made, Tuple)
         return made.items[0].realize(m)
 
@@ -238,7 +240,7 @@ def _differentiate(
             raise Unsupported("Tensor.backward() with hooks on inputs and on what was computed")
         arguments.append(Tuple(list(without_hooks)))
     function = grad_without_hooks if without_hooks else torch.autograd.grad
-    made = m.recorder.record("call_function", function, arguments, flags).realize(m)
+    made = _record(m, "call_function", function, arguments, flags).realize(m)
     assert isinstance(made, Tuple)
     for hook in replaced:
         m.custom_gradients.unhook(hook)
@@ -250,7 +252,7 @@ def _differentiate(
 
 def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: bool, create: bool) -> Variable:
     """What becomes of a leaf's gradient, as autograd has it: laid out like the leaf, its own memory, written to if it is there."""
-    record = m.recorder.record
+    record = functools.partial(_record, m)
     if isinstance(old, Tensor):
         if create:
             if not torch.is_grad_enabled():
@@ -269,6 +271,12 @@ def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: 
         return record("call_method", "clone", [new], {"memory_format": Constant(torch.contiguous_format)})
     made = record("call_function", torch.empty_like, [leaf], {})
     return record("call_method", "copy_", [made, new], {})
+
+
+def _record(m: Interpreter, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
+    """A call in the graph that autograd makes: nobody is asked about it."""
+    with m.modes.silent():
+        return m.recorder.record(op, target, args, kwargs)
 
 
 def _memory(tensor: Tensor) -> object:

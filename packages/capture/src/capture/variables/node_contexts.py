@@ -41,8 +41,8 @@ class NodeContext(Object):
         self.put(name, value)
         m.effects.mutated(self)
 
-    def _setter(self, m: Interpreter, name: str) -> Any:
-        return setattr if self._is_told(m, name) else super()._setter(m, name)
+    def setter(self, m: Interpreter, name: str) -> Any:
+        return setattr if self._is_told(m, name) else super().setter(m, name)
 
     def _is_of_node(self, m: Interpreter, name: str) -> bool:
         raw, owner = class_lookup(m, self.cls, name)

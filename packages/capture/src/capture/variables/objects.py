@@ -549,7 +549,7 @@ class Object(Instance):
             fill_payload(e, self.payload, name)
         for attribute, content in self.attrs.items():
             if content is not None:
-                setter = self._setter(e.m, attribute)
+                setter = self.setter(e.m, attribute)
                 e.emit(build.push_callable(build.load_const(setter)), build.load_fast(name))
                 e.emit(build.load_const(attribute))
                 e.load(content)
@@ -570,9 +570,9 @@ class Object(Instance):
             if value is None or name in self.regained:
                 e.call_discarding(_discard_attribute, [self, Constant(name)])
             if value is not None:
-                e.call_discarding(self._setter(e.m, name), [self, Constant(name), value])
+                e.call_discarding(self.setter(e.m, name), [self, Constant(name), value])
 
-    def _setter(self, m: Interpreter, name: str) -> Callable[[Any, str, Any], None]:
+    def setter(self, m: Interpreter, name: str) -> Callable[[Any, str, Any], None]:
         """What puts an attribute where the object keeps it, which a data descriptor of its class has no say in."""
         raw, _ = class_lookup(m, self.cls, name)
         hidden = raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType)

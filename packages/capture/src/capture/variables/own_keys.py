@@ -31,12 +31,14 @@ def real_hash(m: Interpreter, given: Variable) -> int:
 class OwnKey:
     """Asked by dictionaries for its hash and for equality, it asks the program's methods, as often and in the order that a real one is."""
 
-    __slots__ = ("answered", "answers", "hash", "m", "pure", "rewritten", "value")
+    __slots__ = ("answered", "answers", "by_id", "hash", "m", "pure", "rewritten", "value")
 
-    def __init__(self, m: Interpreter, value: Variable, hashed: int, pure: bool) -> None:
+    def __init__(self, m: Interpreter, value: Variable, hashed: int, pure: bool, by_id: bool = False) -> None:
         self.m = m
         self.value = value
         self.hash = hashed
+        #: Whether the hash is not that of the real one, which follows from ids, but stands for it.
+        self.by_id = by_id
         #: Whether ``__hash__`` did nothing but tell, and what had changed by then.
         self.pure = pure
         self.rewritten = m.effects.rewritten
@@ -96,7 +98,8 @@ def check_kept(owner: Variable, keys: Collection[Hashable]) -> None:
 def own_key(m: Interpreter, value: Variable, method: Variable) -> Hashable:
     """The key of an object whose class has this ``__hash__``."""
     before = m.effects.changes
-    hashed = real_hash(m, m.calls.call(method, [], {}).realize(m))
+    given = m.calls.call(method, [], {}).realize(m)
+    hashed = hash(given.hash_key(m)) if given.hashes_by_id else real_hash(m, given)
     code = getattr(getattr(method, "function", None), "code", None)
     pure = m.effects.changes == before and code is not None and not code.co_freevars
-    return OwnKey(m, value, hashed, pure)
+    return OwnKey(m, value, hashed, pure, given.hashes_by_id)

@@ -15,12 +15,12 @@ from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import Guard, GuardKind
-from capture.sources import Const, Item
+from capture.once import note_once
+from capture.sources import Const, DictValueAt, Item, Source
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
-from .lookups import class_lookup
-from .numbers import Symbolic
+from .memory_keys import MemoryKeys
 from .objects import Object
 from .reachable import may_reach
 
@@ -32,9 +32,10 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
     cache, body, mark = _parts(function)
     if _is_once(body):
         return _warn_once(m, function, args, kwargs)
+    keys = MemoryKeys(m)
     try:
-        real = [_real(m, a) for a in args]
-        named = {k: _real(m, v) for k, v in kwargs.items()}
+        real = [keys.real(a) for a in args]
+        named = {k: keys.real(v) for k, v in kwargs.items()}
     except NotConstant:
         raise Unsupported(f"call of {_name(function)}, which remembers, with a value not known") from None
     if any(m.classes.is_made(type(each)) for each in (*real, *named.values())):
@@ -42,15 +43,22 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
     key = _key(function, mark, real, named)
     memory = Const(cache, f"{_name(function)}.cache")
     call = functools.partial(function, *real, **named)
+    values = [*args, *kwargs.values()]
+    if keys.own:
+        keys.check_pure(values, _name(function))
     if not m.builder.fold(lambda: key in cache, []):
         if m.state.probing:
             return m.calls.call(_evaluated(m, function, body), args, kwargs)
         _check_room(function, len(cache) + 1)
-        so = Guard(memory, GuardKind.NO_KEY, key)
+        so = Guard(memory, GuardKind.LEN, len(cache)) if keys.own else Guard(memory, GuardKind.NO_KEY, key)
         changed = [m.builder.outside(each) for each in m.effects.changed.values() if each.source is not None]
         changed += m.classes.rewritten
         with m.effects.noting_reads() as reads:
-            _check_effects(m, function, body, args, kwargs, so)
+            try:
+                _check_effects(m, function, body, args, kwargs, so)
+            except Unsupported:
+                note_once(body)
+                raise
         if (changed or m.globals.written) and _may_reach(
             [function, *reads, *real, *named.values()], [*changed, m.globals.written]
         ):
@@ -62,7 +70,16 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         m.effects.ran_ahead.add((function, key))
         if key not in cache:
             raise Unsupported(f"call of {_name(function)}, whose keys are not understood")
-    found = _read(m, function, memory, key)
+    entry: Source = Item(memory, key)
+    if keys.own:
+        # By what is remembered: a key that was changed since is equal to others, and found under none.
+        held = cache[key]
+        place, key = next((i, k) for i, (k, v) in enumerate(cache.items()) if v is held and k == key)
+        entry = DictValueAt(memory, place)  # a look-up would ask the program's objects
+        stored, kept = key[: len(args)], dict(zip(kwargs, key[len(args) + 2 :: 2], strict=False))
+        keys.check_found(values, [*stored, *kept.values()], _name(function))
+        call = functools.partial(function, *stored, **kept)
+    found = _read(m, function, memory, key, entry)
     if not m.state.probing:
         m.effects.activity += 1
         m.effects.remembered.append(_counted_once(m, function, key, call))
@@ -104,16 +121,6 @@ def _is_once(function: Any) -> bool:
     )
 
 
-def _real(m: Interpreter, variable: Variable) -> Any:
-    value = variable.realize(m)
-    if isinstance(value, Object) and value.value is not None and value.source is not None and not value.attrs:
-        if any(class_lookup(m, value.cls, name)[1] is not object for name in ("__eq__", "__hash__")):
-            raise NotConstant(value)
-        m.guards.note_identity(value, value.value)
-        return value.value
-    return value.specialise(m) if isinstance(value, Symbolic) else m.builder.to_python(value)
-
-
 def _parts(function: Any) -> tuple[dict[Any, Any], Any, Any]:
     """A cache's dictionary, the function it calls (``__wrapped__`` says what it likes), and its mark of keywords."""
     own, found = vars(function), gc.get_referents(function)
@@ -151,6 +158,8 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
             m.calls.call(_evaluated(m, function, body), args, kwargs)
     except SymbolicRaise:
         raise Unsupported(f"first call of {_name(function)}, which raises") from None
+    except Unsupported as problem:  # until it was called for real
+        raise Unsupported(problem.reason, problem.step, (*problem.while_so, so)) from problem
     finally:
         m.state.probing = False
     if changed() or effects.changes - effects.mutations != before:
@@ -166,11 +175,11 @@ def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
     return functools.partial(next, itertools.chain([None], later))
 
 
-def _read(m: Interpreter, function: Any, memory: Const, key: Any) -> Variable:
-    """What is remembered; guards that it is still that."""
+def _read(m: Interpreter, function: Any, memory: Const, key: Any, source: Source) -> Variable:
+    """What is remembered; guards that it is still that, where ``source`` reads it."""
     cache: dict[Any, Any] = memory.value
     entry = cache[key]
-    m.guards.add(Item(memory, key), GuardKind.ID, entry)
+    m.guards.add(source, GuardKind.ID, entry)
     if type(entry).__name__ != _LINK:
         return m.builder.known(entry)
     limit = _check_room(function, len(cache))
@@ -193,7 +202,8 @@ def _result(function: Any, cache: dict[Any, Any], key: Any) -> Any:
     """The result in a link, which only its owner shows: (key, result, type of link) for each, in the order of use."""
     found = gc.get_referents(function)
     end = max(i for i, part in enumerate(found) if part is cache)
-    stored = next(k for k in cache if k == key)
+    link = cache[key]
+    stored = next(k for k, held in cache.items() if held is link)
     for at in range(1, end - 2, 3):
         if found[at] is stored and getattr(found[at + 2], "__name__", "") == _LINK:
             return found[at + 1]

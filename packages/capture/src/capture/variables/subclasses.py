@@ -15,15 +15,16 @@ from capture import _torch
 from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Source
+from capture.sources import Applied, Attr, Source
 
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import Constant, looked_up
 from .handlers import handles
-from .lookups import MISSING, class_lookup, is_data_descriptor, overrides_functions
+from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions
 from .objects import descriptor_get
+from .reconstruction import Emitter
 from .tensors import Tensor, input_tensor
 
 #: The classes of which torch has all that they do.
@@ -34,9 +35,8 @@ def check_followed(m: Interpreter, cls: type) -> None:
     """Raise ``Unsupported`` for a class of tensors that no plain tensor can stand for."""
     if _waits_for_data(cls) or getattr(cls, "__torch_dispatch__", None) is not _torch.NO_DISPATCH:
         raise Unsupported(f"tensor subclass {cls.__name__}")
-    for name in ("__getattribute__", "__setattr__", "__delattr__"):
-        if class_lookup(m, cls, name)[1] not in _OWN:
-            raise Unsupported(f"tensor subclass {cls.__name__}, which has its own {name}")
+    if class_lookup(m, cls, "__getattribute__")[1] not in _OWN:  # whoever looks at the real one would ask it
+        raise Unsupported(f"tensor subclass {cls.__name__}, which has its own __getattribute__")
 
 
 def _waits_for_data(cls: type) -> bool:
@@ -69,12 +69,32 @@ class SubclassTensor(Tensor):
             return m.operators.answer(self.method(m, name, [], {}), cls, name)
         return super().as_number(m, cls)
 
+    def place_of(self, name: str) -> Source:
+        if self.source is None:
+            raise Unsupported(f"attribute {name!r} of unknown origin")
+        return Applied(self.source, _torch.read_plainly, _torch.PLAINLY_READ.index(name))  # the class is not asked
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self.fake.is_leaf if self.value is None else self.real("is_leaf"))
+
+    def real(self, name: str) -> Any:
+        assert self.value is not None
+        return _torch.read_plainly(self.value, _torch.PLAINLY_READ.index(name))
+
+    def of_object(self, m: Interpreter, name: str, args: Args) -> Variable | None:
+        if name == "__setattr__" and len(args) == 2:
+            self._generic_set(m, attribute_name(m, args[0]), args[1])
+            return Constant(None)
+        if name == "__delattr__" and len(args) == 1:
+            self._generic_delete(m, attribute_name(m, args[0]))
+            return Constant(None)
+        return None
+
     def attribute(self, m: Interpreter, name: str) -> Variable:
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__torch_function__":
             return descriptor_get(m, raw, owner, self, self.cls, name)
-        if name in autograd_state.READ and name != "data" and self.value is not None and not m.modes.asks([self]):
-            raise Unsupported(f"{name} of tensor subclass {self.cls.__name__}")  # a guard would ask the class
         if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in _OWN and not self._hides(name))):
             return super().attribute(m, name)
         own = self._own(m, name)
@@ -104,6 +124,14 @@ class SubclassTensor(Tensor):
         return None
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        setter, owner = class_lookup(m, self.cls, "__setattr__")
+        if owner in _OWN:
+            self._generic_set(m, name, value)
+            return
+        m.calls.call(descriptor_get(m, setter, owner, self, self.cls, "__setattr__"), [Constant(name), value], {})
+
+    def _generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
+        """``object.__setattr__``."""
         raw, owner = class_lookup(m, self.cls, name)
         if raw is MISSING or not is_data_descriptor(m, raw):
             self.put(m, name, value)
@@ -112,7 +140,22 @@ class SubclassTensor(Tensor):
         else:
             raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
 
+    def replay(self, e: Emitter) -> None:
+        if class_lookup(e.m, self.cls, "__setattr__")[1] in _OWN:
+            super().replay(e)
+            return
+        for name, value in self.given.items():  # the class was asked already
+            e.call_discarding(object.__setattr__, [self, Constant(name), value])
+
     def delete_attribute(self, m: Interpreter, name: str) -> None:
+        deleter, owner = class_lookup(m, self.cls, "__delattr__")
+        if owner in _OWN:
+            self._generic_delete(m, name)
+            return
+        m.calls.call(descriptor_get(m, deleter, owner, self, self.cls, "__delattr__"), [Constant(name)], {})
+
+    def _generic_delete(self, m: Interpreter, name: str) -> None:
+        """``object.__delattr__``."""
         hidden = self.value is not None and name in vars(self.value)
         if name not in self.given or hidden or class_lookup(m, self.cls, name)[0] is not MISSING:
             raise Unsupported(f"deleting attribute {name!r} of tensor subclass {self.cls.__name__}")
@@ -123,7 +166,7 @@ class SubclassTensor(Tensor):
             wanted = (*args, *kwargs.values(), Constant(True))[0]
             if m.operators.truth(wanted) is self.fake.requires_grad:
                 return self
-        if name in autograd_state.CALLED or name == "backward":
+        if name in autograd_state.CALLED:
             raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
         return super().special_method(m, name, args, kwargs)
 

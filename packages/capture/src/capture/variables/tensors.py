@@ -166,6 +166,23 @@ class Tensor(Variable):
         if m.levels.inside or is_wrapped(self.fake):
             raise Unsupported(f"Tensor.{name} within a function transform")
 
+    def place_of(self, name: str) -> Source:
+        """Where what torch says of an input is read."""
+        return part(self.source, name)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is one of autograd's leaves."""
+        return bool(self.fake.is_leaf)
+
+    def real(self, name: str) -> Any:
+        """What torch says of the tensor that an input is at this capture."""
+        return getattr(self.value, name)
+
+    def of_object(self, m: Interpreter, name: str, args: Args) -> Variable | None:
+        """What a method of ``object`` comes to that a class of the program's calls from its own; None for others."""
+        return None
+
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         self.require_plain(m, name)
         if isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType) and m.modes.asks([self, value]):

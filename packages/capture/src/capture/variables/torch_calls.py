@@ -82,6 +82,10 @@ class BuiltinFunction(Known):
             m.errors.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
         if isinstance(owner, Tensor) and self.value.__objclass__ in _TENSORS:
             return owner.torch_method(m, self.value.__name__, [arg.realize(m) for arg in args], kwargs)
+        if isinstance(owner, Tensor) and self.value.__objclass__ is object:
+            found = owner.of_object(m, self.value.__name__, args)
+            if found is not None:
+                return found
         if class_lookup(m, owner.python_type(), self.value.__name__)[0] is not self.value:
             raise Unsupported(f"{label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)

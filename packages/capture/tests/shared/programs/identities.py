@@ -107,3 +107,21 @@ def break_in_a_loop_over_ids(x):
     number = id(x)
     x.sum() > -1e9 and None
     return len(out), number in {id(x), id(y)}, {id(x): 3}.get(number)
+
+
+_PLACES = {(id(p), 0): name for name, p in _LAYER.named_parameters()}
+_KINDS = {(id(p), "here") for p in _LAYER.parameters()}
+
+
+@program
+def ids_within_keys_that_break(x):
+    found = [_PLACES.get((id(p), 0)) for p in _LAYER.parameters()]
+    return found, [(id(p), "here") in _KINDS for p in _LAYER.parameters()], x + 1
+
+
+@program
+def ids_within_keys_that_differ_otherwise(x):
+    found = [_PLACES.get((id(p), "0")) for p in _LAYER.parameters()]
+    y = x + 1
+    known = {(id(x), 0), (id(y), "a")}
+    return found, (id(x), 0) in known, (id(x), 1) in known, (id(x), "a") in known, y

@@ -77,6 +77,19 @@ def refused_places_of_quantiles(x):
 
 
 @program
+def there_and_back_by_windows(x):
+    window = torch.hann_window(8)
+    spectrum = torch.stft(x.flatten(), 8, hop_length=2, window=window, return_complex=True)
+    return torch.istft(spectrum * 2, 8, hop_length=2, window=window) + 1
+
+
+@program
+def windows_that_do_not_overlap(x):
+    spectrum = torch.stft(x.flatten(), 8, hop_length=2, window=torch.hann_window(8), return_complex=True)
+    return torch.istft(spectrum, 8, hop_length=2, window=torch.hann_window(8) * (x.min() >= 0)) + 1
+
+
+@program
 def a_loss_of_variances(x):
     return F.gaussian_nll_loss(x, x + 1, x + 1e-3, full=True, reduction="sum") * 2
 
