@@ -172,6 +172,51 @@ def attribute_is_deleted(x):
     return y, hasattr(x, "mark")
 
 
+class MorePlain(Plain):
+    pass
+
+
+class ByAnswer(type(torch.Tensor)):
+    def __instancecheck__(cls, value):
+        return hasattr(value, "answer")
+
+
+class Answering(torch.Tensor, metaclass=ByAnswer):
+    pass
+
+
+class Claiming(torch.Tensor):
+    @property
+    def __class__(self):
+        return Unit
+
+
+def answering() -> Any:
+    made = plain(3)
+    made.answer = made._is_param = True
+    return made
+
+
+ASKED = (
+    Plain,
+    MorePlain,
+    Answering,
+    Unit,
+    Parameter,
+    torch.nn.Parameter,
+    torch.nn.Buffer,
+    torch.Tensor,
+)
+
+
+def kinds(x, *more):
+    return [isinstance(each, cls) for each in (x, *more) for cls in ASKED]
+
+
+def kinds_in_graph(x):
+    return kinds(x, x * 2, x.as_subclass(MorePlain), 3), x + 1
+
+
 def steps(x):
     yield x * 2
     yield x * 3
@@ -255,6 +300,27 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = 
     "own property": (property_is_set, lambda: (count(3).as_subclass(Operators),)),
     "in place, where only the other is its own": (assigned_in_place, lambda: (count(3).as_subclass(Operators),)),
 }
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: count(3),
+        lambda: plain(3),
+        lambda: count(3).as_subclass(MorePlain),
+        lambda: Parameter(count(3)),
+        lambda: torch.nn.Parameter(count(3)),
+        lambda: torch.nn.Buffer(count(3)),
+        answering,
+    ],
+)
+def test_what_is_an_instance_of_what(make: Callable[[], Any]) -> None:
+    check(kinds_in_graph, lambda: (make(),))
+    check(kinds, lambda: (make(), 3), graphs=0)
+
+
+def test_a_class_that_is_claimed() -> None:
+    check(kinds_in_graph, lambda: (count(3).as_subclass(Claiming),), graphs=None)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
