@@ -560,9 +560,38 @@ def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
 
 
 def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place."""
+    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place.
+
+    It has the tensor's history, whatever mode the graph begins in.
+    """
     with without_functions():
-        return tensor.as_subclass(torch.Tensor)
+        if torch.is_grad_enabled() or not tensor.requires_grad:
+            return tensor.as_subclass(torch.Tensor)
+        with inference_guard(False), torch.enable_grad():
+            return tensor.as_subclass(torch.Tensor)
+
+
+def like_plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The same to make a fake of: a leaf where the tensor is one."""
+    if not tensor.is_leaf:
+        return plain_of(tensor, 0)
+    with without_functions():
+        return tensor.detach().as_subclass(torch.Tensor).requires_grad_(tensor.requires_grad)
+
+
+_creation: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
+
+
+def refuses_writes(tensor: torch.Tensor) -> bool:
+    """Whether autograd lets nobody write to a tensor that requires gradients: a leaf, a view of one, or one of views made so that it cannot tell.
+
+    How a view was made is nowhere to be read in public.
+    """
+    with without_functions():
+        if not tensor._is_view():
+            return tensor.is_leaf
+        base = tensor._base
+        return base is None or base.is_leaf or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
 
 
 # What makes a tensor of a class of the program's from another one's memory, without its history.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -465,6 +466,53 @@ def test_gradients(fn: Callable[..., Any], make: Callable[[], Any]) -> None:
         grads.append((type(out), x.grad))
     assert grads[0][0] is grads[1][0]
     assert alike(grads[0][1], grads[1][1])
+
+
+def switches_gradients_on(x):
+    with torch.enable_grad():
+        y = (x * 2).as_subclass(torch.Tensor)
+    return y, x.requires_grad, (x * 3).requires_grad
+
+
+@pytest.mark.parametrize("context", [contextlib.nullcontext, torch.no_grad])
+@pytest.mark.parametrize("make", [plain, noting])
+def test_gradients_go_through_where_the_frame_begins_without_them(
+    make: Callable[[int], Any], context: Callable[[], Any]
+) -> None:
+    def inputs() -> tuple[Any]:
+        return (make(3).requires_grad_(),)
+
+    with context():
+        check(switches_gradients_on, inputs)
+    x = plain(3).requires_grad_()
+    with torch.no_grad():
+        result = capture.compile(switches_gradients_on, fullgraph=True)(x)[0]
+    result.sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 2.0))
+
+
+def test_no_gradients_in_inference_mode() -> None:
+    with torch.inference_mode():
+        check(lambda x: (x * 2, x.requires_grad), lambda: (plain(3).requires_grad_(),))
+
+
+@pytest.mark.parametrize("make", [plain, noting, lambda n: Parameter(count(n))])
+def test_a_leaf_is_not_written_to(make: Callable[[int], Any]) -> None:
+    def write(x, seen):
+        seen.append(x.max())
+        x[0] = 1
+        return x
+
+    def write_plain(x, seen):
+        seen.append(1)
+        try:
+            x.as_subclass(torch.Tensor).add_(1)
+        except RuntimeError as error:
+            seen.append(str(error))
+        return x * 2
+
+    for fn in (write, write_plain):
+        check(fn, lambda: (make(3).requires_grad_(), []), graphs=None)
 
 
 def test_a_method_of_tensors_called_as_a_function() -> None:

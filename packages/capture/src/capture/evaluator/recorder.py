@@ -54,6 +54,7 @@ from .side_effects import SideEffects
 from .state import EvaluationState
 from .switches import Switches
 from .trials import is_programs_own, refusal
+from .written_inputs import note_written
 
 #: The classes of tensors that are inputs as they are.
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -151,7 +152,7 @@ class GraphRecorder:
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
         memory, place = value, source
         if type(value) not in _PLAIN_TENSORS:
-            memory, place = _torch.plain_of(value, 0), Applied(source, _torch.plain_of, 0)
+            memory, place = _torch.like_plain(value), Applied(source, _torch.plain_of, 0)
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
@@ -286,6 +287,7 @@ class GraphRecorder:
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if wrote:
             self.inference.written(self.fakes.values())
+            note_written(self._guards, self.fakes.values())
         plain = type(result) is not FakeTensor and self._is_plain(result)
         if plain and not acts:
             if promises:
