@@ -177,7 +177,8 @@ class Replacement:
             e.all_changed()
         for function, args in calls_between(self._attempt.before, after):
             loads = [build.load_const(a) for a in args]
-            e.emit(build.call_function(build.load_const(function), *loads), build.pop())
+            quiet = unasked(function) if m.modes.from_outside else function  # they were told as it was evaluated
+            e.emit(build.call_function(build.load_const(quiet), *loads), build.pop())
         for call in m.effects.remembered:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         if m.errors.restored is not None:

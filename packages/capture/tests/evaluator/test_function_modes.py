@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,6 +146,41 @@ OTHERS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], Calla
     "within a default device": (lambda x: torch.ones(3) + x, one(3), lambda: nested(NotingAll(), torch.device("cpu"))),
     "backward": (backward, lambda: (count(3).requires_grad_(),), NotingAll),
     "a number": (lambda x: int(x.sum()), one(3), NotingAll),
+}
+
+
+def breaks_without_gradients(x):
+    with torch.no_grad():
+        y = x * 2 if x.sum() > 0 else x * 3
+    return y + 1
+
+
+def breaks_in_inference_mode(x):
+    with torch.inference_mode():
+        y = x * 2
+        time.sleep(0)
+        return y + 1
+
+
+def gives_inference_tensors(x):
+    with torch.inference_mode():
+        return x * 2
+
+
+def handles_what_the_graph_raises(x):
+    try:
+        with torch.no_grad():
+            y = x[x.long()]
+    except IndexError:
+        return x * 2
+    return y
+
+
+OTHERS |= {
+    "a break without gradients": (breaks_without_gradients, one(3), NotingAll),
+    "a break in inference mode": (breaks_in_inference_mode, one(3), NotingAll),
+    "inference tensors": (gives_inference_tensors, one(3), NotingAll),
+    "the graph raises": (handles_what_the_graph_raises, one(3), NotingAll),
 }
 
 
