@@ -267,10 +267,6 @@ class Replacement:
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
         if m.levels.since:  # whatever a backend made of it: that may run the graph's calls as they are
             compiled = leaving_levels(compiled)
-        if (
-            m.modes.from_outside
-        ):  # they were asked about the program's operations, and have no say in what the graph does
-            compiled = unasked(compiled)
         self._call_graph(e, compiled, captured, as_it_is=as_it_is, tells=tells)
         if not outputs:
             e.emit(build.pop())
@@ -304,6 +300,10 @@ class Replacement:
         if undoes:
             written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
             compiled = Undoing(compiled, eager, written, graph.generators())
+        if (
+            m.modes.from_outside
+        ):  # they were asked about the program's operations, and have no say in what the graph does
+            compiled, eager = unasked(compiled), unasked(eager)
         places = tuple(
             i
             for i, source in enumerate(sources)

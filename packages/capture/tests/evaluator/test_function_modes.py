@@ -176,7 +176,26 @@ def handles_what_the_graph_raises(x):
     return y
 
 
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+def writes_what_may_be_refused(x, seen):
+    seen.append(1)
+    x[torch.tensor([0])] = 1
+    x.mul_(2)
+    return x[x.long()]
+
+
 OTHERS |= {
+    "a function of autograd": (lambda x: Scaled.apply(x) + 1, one(3), NotingAll),
+    "writes that are taken back": (writes_what_may_be_refused, lambda: (torch.zeros(3), []), NotingAll),
     "a break without gradients": (breaks_without_gradients, one(3), NotingAll),
     "a break in inference mode": (breaks_in_inference_mode, one(3), NotingAll),
     "inference tensors": (gives_inference_tensors, one(3), NotingAll),
