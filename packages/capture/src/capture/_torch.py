@@ -554,21 +554,17 @@ all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 
 
 def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
-    """A tensor of this class over the memory of another; no class is asked."""
+    """A tensor of this class over the memory of another, with its history, whatever mode is in force; no class is asked."""
     with without_functions():
-        return tensor.as_subclass(cls)
+        if torch.is_grad_enabled() or not tensor.requires_grad:
+            return tensor.as_subclass(cls)
+        with inference_guard(False), torch.enable_grad():
+            return tensor.as_subclass(cls)
 
 
 def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place.
-
-    It has the tensor's history, whatever mode the graph begins in.
-    """
-    with without_functions():
-        if torch.is_grad_enabled() or not tensor.requires_grad:
-            return tensor.as_subclass(torch.Tensor)
-        with inference_guard(False), torch.enable_grad():
-            return tensor.as_subclass(torch.Tensor)
+    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place."""
+    return as_class(tensor, torch.Tensor)
 
 
 def like_plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -470,8 +470,8 @@ def test_gradients(fn: Callable[..., Any], make: Callable[[], Any]) -> None:
 
 def switches_gradients_on(x):
     with torch.enable_grad():
-        y = (x * 2).as_subclass(torch.Tensor)
-    return y, x.requires_grad, (x * 3).requires_grad
+        y, z = (x * 2).as_subclass(torch.Tensor), x * 3
+    return y, z, x.requires_grad, (x * 3).requires_grad
 
 
 @pytest.mark.parametrize("context", [contextlib.nullcontext, torch.no_grad])
@@ -486,9 +486,9 @@ def test_gradients_go_through_where_the_frame_begins_without_them(
         check(switches_gradients_on, inputs)
     x = plain(3).requires_grad_()
     with torch.no_grad():
-        result = capture.compile(switches_gradients_on, fullgraph=True)(x)[0]
-    result.sum().backward()
-    assert torch.equal(x.grad, torch.full((3,), 2.0))
+        y, z, *_ = capture.compile(switches_gradients_on, fullgraph=True)(x)
+    (y.sum() + z.sum()).backward()
+    assert torch.equal(x.grad, torch.full((3,), 5.0))
 
 
 def test_no_gradients_in_inference_mode() -> None:
