@@ -554,17 +554,28 @@ all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 
 
 def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
-    """A tensor of this class over the memory of another, with its history, whatever mode is in force; no class is asked."""
+    """A tensor of this class over the memory of another, with its history or none, whatever mode is in force; no class is asked."""
     with without_functions():
-        if torch.is_grad_enabled() or not tensor.requires_grad:
-            return tensor.as_subclass(cls)
-        with inference_guard(False), torch.enable_grad():
-            return tensor.as_subclass(cls)
+        return _alias(tensor, cls, tensor.grad_fn is not None)
 
 
 def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place."""
-    return as_class(tensor, torch.Tensor)
+    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place.
+
+    Gradients go on to the tensor, whatever mode the graph begins in.
+    """
+    with without_functions():
+        return _alias(tensor, torch.Tensor, tensor.requires_grad)
+
+
+def _alias(tensor: torch.Tensor, cls: type, differentiates: bool) -> torch.Tensor:
+    if torch.is_grad_enabled() is differentiates or not tensor.requires_grad:
+        return tensor.as_subclass(cls)
+    if not differentiates:
+        with torch.no_grad():
+            return tensor.as_subclass(cls)
+    with inference_guard(False), torch.enable_grad():
+        return tensor.as_subclass(cls)
 
 
 def like_plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -576,6 +587,12 @@ def like_plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _creation: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Whether autograd takes a tensor for a view of another one; no class is asked."""
+    with without_functions():
+        return tensor._is_view()
 
 
 def refuses_writes(tensor: torch.Tensor) -> bool:

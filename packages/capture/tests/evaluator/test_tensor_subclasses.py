@@ -491,6 +491,34 @@ def test_gradients_go_through_where_the_frame_begins_without_them(
     assert torch.equal(x.grad, torch.full((3,), 5.0))
 
 
+def test_no_history_where_gradients_are_off() -> None:
+    def program(x):
+        x.mul_(2)
+        return x.as_subclass(MorePlain)
+
+    for make in (lambda: count(3).requires_grad_(), lambda: plain(3).requires_grad_()):
+        with torch.no_grad():
+            results = [fn(make()) for fn in (program, capture.compile(program))]
+        assert alike(*results)
+        assert [each.grad_fn for each in results] == [None, None]
+
+
+@pytest.mark.parametrize("given", [plain, lambda n: torch.Tensor._make_subclass(Plain, count(n))])
+def test_a_leaf_is_written_to_without_gradients(given: Callable[[int], Any]) -> None:
+    def step(x):
+        with torch.no_grad():
+            x.add_(1)
+        return (x * x).sum()
+
+    compiled, gradients = capture.compile(step), []
+    for make in (given, plain, given):
+        for fn in (step, compiled):
+            x = make(3).requires_grad_()
+            fn(x).backward()
+            gradients.append(x.grad)
+    assert all(alike(a, b) for a, b in zip(gradients[::2], gradients[1::2], strict=True))
+
+
 def test_no_gradients_in_inference_mode() -> None:
     with torch.inference_mode():
         check(lambda x: (x * 2, x.requires_grad), lambda: (plain(3).requires_grad_(),))

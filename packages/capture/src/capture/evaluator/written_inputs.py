@@ -9,27 +9,38 @@ from collections.abc import Iterable
 
 import torch
 
-from capture._torch import refuses_writes
+from capture._torch import is_view, refuses_writes
 from capture.errors import Unsupported
 from capture.guards import GuardKind, Predicate
+from capture.sources import Source
+from capture.variables.subclasses import SubclassTensor
 from capture.variables.tensors import Tensor
 
 from .guards import GuardTable
 
+#: Of what is no leaf; leaves' fakes refuse it as they do.
 _MAY_BE = Predicate(lambda tensor: not refuses_writes(tensor), "autograd lets {} be written to")
+#: Of a leaf for which the graph is given a view of it: where that is a view of something else it loses the leaf as it is written to.
+_NO_VIEW = Predicate(lambda tensor: not is_view(tensor), "{} is no view")
 
 
 def note_written(guards: GuardTable, tensors: Iterable[Tensor]) -> None:
     """Something was written: what of it came from outside is told by whether it may be."""
-    if not torch.is_grad_enabled():
-        return
     for each in tensors:
         value = each.value
-        if value is None or each.source is None or not each.fake.requires_grad or each.fake.is_leaf:
-            continue  # of leaves a fake refuses it as they do
+        if value is None or each.source is None or not each.fake.requires_grad:
+            continue
         before = each.node.meta.get("version")
         if before is None or each.fake._version == before:
             continue
-        if refuses_writes(value):
-            raise Unsupported("a write to a view that autograd lets nobody write to")
-        guards.add(each.source, GuardKind.CALLABLE, _MAY_BE)
+        if not each.fake.is_leaf:
+            if torch.is_grad_enabled():
+                _require(guards, each.source, value, _MAY_BE)
+        elif isinstance(each, SubclassTensor):
+            _require(guards, each.source, value, _NO_VIEW)
+
+
+def _require(guards: GuardTable, source: Source, value: torch.Tensor, told: Predicate) -> None:
+    if not told.check(value):
+        raise Unsupported(f"a write to a tensor of which it is not true that {told.text.format('it')}")
+    guards.add(source, GuardKind.CALLABLE, told)

@@ -273,7 +273,8 @@ def _symbolic_extreme(m: Interpreter, symbol: str, name: str, best: Variable, va
     """Of two numbers of one type an operation says it without asking; of others, which keep their types, the branch taken is guarded."""
     kinds = {best.python_type(), value.python_type()}
     if kinds == {int}:
-        return m.recorder.record("call_function", torch.sym_max if name == "max" else torch.sym_min, [best, value], {})
+        with m.modes.silent():
+            return m.recorder.record("call_function", getattr(torch, f"sym_{name}"), [best, value], {})
     if kinds == {float}:
         return m.recorder.record("call_function", number_function(f"Float{name.capitalize()}"), [best, value], {})
     return value if m.operators.truth(m.operators.compare(symbol, value, best)) else best
