@@ -556,7 +556,7 @@ all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
     """A tensor of this class over the memory of another, with its history or none, whatever mode is in force; no class is asked."""
     with without_functions():
-        return _alias(tensor, cls, tensor.grad_fn is not None)
+        return _alias(tensor, cls, _has_history(tensor))
 
 
 def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
@@ -566,6 +566,13 @@ def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
     """
     with without_functions():
         return _alias(tensor, torch.Tensor, tensor.requires_grad)
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # a view whose base was written to in a way that leaves it none
+        return False
 
 
 def _alias(tensor: torch.Tensor, cls: type, differentiates: bool) -> torch.Tensor:

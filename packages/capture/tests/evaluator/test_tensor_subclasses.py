@@ -503,6 +503,17 @@ def test_no_history_where_gradients_are_off() -> None:
         assert [each.grad_fn for each in results] == [None, None]
 
 
+def test_a_view_is_written_to_in_inference_mode() -> None:
+    def program(x):
+        x = x.as_subclass(Plain)
+        x += 1
+        return x
+
+    with torch.inference_mode():
+        results = [fn(count(3).requires_grad_()) for fn in (program, capture.compile(program))]
+    assert alike(*results)
+
+
 @pytest.mark.parametrize("given", [plain, lambda n: torch.Tensor._make_subclass(Plain, count(n))])
 def test_a_leaf_is_written_to_without_gradients(given: Callable[[int], Any]) -> None:
     def step(x):
