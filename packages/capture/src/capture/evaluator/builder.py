@@ -268,10 +268,20 @@ class VariableBuilder:
         if found is not None:
             return found
         if type(raw) in CONSTANT_TYPES:
-            return Constant(raw)
+            return self._class_number(owner, name, raw) or Constant(raw)
         made = self._m.classes.made.get(address(owner))
         base = Const(owner, owner.__qualname__) if made is None or made.source is None else made.source
         return self.wrap(raw, Item(Attr(base, "__dict__"), name))
+
+    def _class_number(self, owner: type, name: str, raw: Any) -> Variable | None:
+        """A number that a class from outside holds, if it is not the same each time."""
+        if type(raw) not in (int, float) or not can_change(owner) or self._m.classes.is_made(owner):
+            return None
+        place = Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name)
+        found = self._m.recorder.number_input(raw, place)
+        if found is not None:
+            self._m.classes.note_number(owner, name)
+        return found
 
     # Values made in the frame
 

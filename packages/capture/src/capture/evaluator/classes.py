@@ -61,6 +61,8 @@ class ClassLookups:
         self._rewritten: dict[int, ChangedClass] = {}
         self._put_names: set[str] = set()
         self._apart: dict[tuple[int, str], type] = {}
+        #: Numbers in classes, by the class that holds one and the name, that are inputs of the graph: not the same each time.
+        self._numbers: set[tuple[int, str]] = set()
 
     def release(self) -> None:
         """Let go of the program's classes."""
@@ -133,7 +135,7 @@ class ClassLookups:
             if name in owner.__dict__:
                 raw = owner.__dict__[name]
                 if changes:
-                    self._guards.add(_own(owner, name), *_what_counts(raw))
+                    self._guards.add(_own(owner, name), *self._what_counts(owner, name, raw))
                 return raw, owner
             if changes:
                 self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
@@ -270,6 +272,13 @@ class ClassLookups:
         self._apart[(address(cls), name)] = cls
         return found
 
+    def note_number(self, owner: type, name: str) -> None:
+        """A number that a class holds is an input of the graph: any other will do."""
+        self._numbers.add((address(owner), name))
+
+    def _what_counts(self, owner: type, name: str, raw: Any) -> tuple[GuardKind, Any]:
+        return (GuardKind.TYPE, type(raw)) if (address(owner), name) in self._numbers else _what_counts(raw)
+
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""
         if address(cls) not in self._ordered and self.may_change(cls):
@@ -290,6 +299,10 @@ class ClassLookups:
             if line is None:
                 continue
             if self.is_made(cls):
+                yield from self._along(cls, name, raw, owner, line)
+                continue
+            if (address(owner), name) in self._numbers:  # which is read where it lies: nothing may come before it
+                self.note_order(cls)
                 yield from self._along(cls, name, raw, owner, line)
                 continue
             base = const_of(cls)
@@ -322,7 +335,7 @@ class ClassLookups:
                 if raw is MISSING or base is not owner:
                     yield Guard(entries, GuardKind.NO_KEY, name, line)
                 else:
-                    yield Guard(Item(entries, name), *_what_counts(raw), line)
+                    yield Guard(Item(entries, name), *self._what_counts(owner, name, raw), line)
             if raw is not MISSING and base is owner:
                 return
 

@@ -13,10 +13,9 @@ from capture._torch import is_view, refuses_writes
 from capture.errors import Unsupported
 from capture.guards import GuardKind, Predicate
 from capture.sources import Source
+from capture.variables.assumptions import Guards
 from capture.variables.subclasses import SubclassTensor
 from capture.variables.tensors import Tensor
-
-from .guards import GuardTable
 
 #: Of what is no leaf; leaves' fakes refuse it as they do.
 _MAY_BE = Predicate(lambda tensor: not refuses_writes(tensor), "autograd lets {} be written to")
@@ -24,7 +23,7 @@ _MAY_BE = Predicate(lambda tensor: not refuses_writes(tensor), "autograd lets {}
 _NO_VIEW = Predicate(lambda tensor: not is_view(tensor), "{} is no view")
 
 
-def note_written(guards: GuardTable, tensors: Iterable[Tensor]) -> None:
+def note_written(guards: Guards, tensors: Iterable[Tensor]) -> None:
     """Something was written: what of it came from outside is told by whether it may be."""
     for each in tensors:
         value = each.value
@@ -40,7 +39,7 @@ def note_written(guards: GuardTable, tensors: Iterable[Tensor]) -> None:
             _require(guards, each.source, value, _NO_VIEW)
 
 
-def _require(guards: GuardTable, source: Source, value: torch.Tensor, told: Predicate) -> None:
+def _require(guards: Guards, source: Source, value: torch.Tensor, told: Predicate) -> None:
     if not told.check(value):
         raise Unsupported(f"a write to a tensor of which it is not true that {told.text.format('it')}")
     guards.add(source, GuardKind.CALLABLE, told)

@@ -167,6 +167,9 @@ class Classes(Protocol):
     def put(self, cls: type, name: str, value: Any) -> Any:
         """The frame puts a variable into a class from outside, or takes one away, if None; gives what stands for the changes."""
 
+    def note_number(self, owner: type, name: str) -> None:
+        """A number that a class holds is an input of the graph: any other will do."""
+
     def note_missing(self, cls: type, name: str) -> None:
         """A class itself has nothing under a name, which is guarded."""
 
