@@ -553,6 +553,10 @@ NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl
 all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 
 
+# What makes a tensor of a class of the program's from another one's memory, without its history.
+make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
+
+
 def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
     """A tensor of this class over the memory of another, with its history or none, whatever mode is in force; no class is asked."""
     with without_functions():
@@ -590,7 +594,7 @@ def like_plain(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.is_leaf:
         return plain_of(tensor, 0)
     with without_functions():
-        return tensor.detach().as_subclass(torch.Tensor).requires_grad_(tensor.requires_grad)
+        return make_subclass(torch.Tensor, tensor, tensor.requires_grad)
 
 
 _creation: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
@@ -614,8 +618,6 @@ def refuses_writes(tensor: torch.Tensor) -> bool:
         return base is None or base.is_leaf or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
 
 
-# What makes a tensor of a class of the program's from another one's memory, without its history.
-make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 # Whether autocast is on for any device, whether deterministic algorithms are on, whether a torch-function mode is in
 # force: what torch's own Python asks, where the public questions are about one device, or add a frame.
 any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled

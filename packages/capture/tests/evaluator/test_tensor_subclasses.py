@@ -503,6 +503,12 @@ def test_no_history_where_gradients_are_off() -> None:
         assert [each.grad_fn for each in results] == [None, None]
 
 
+@pytest.mark.parametrize("make", [plain, noting, lambda n: plain(n).requires_grad_()])
+def test_within_a_function_transform(make: Callable[[int], Any]) -> None:
+    check(lambda x: torch.func.grad(lambda t: (t * t).sum())(x), lambda: (make(3),), graphs=None)
+    check(lambda x, y: torch.vmap(lambda t: t * x)(y), lambda: (make(3), count(2, 3)), graphs=None)
+
+
 def test_a_view_is_written_to_in_inference_mode() -> None:
     def program(x):
         x = x.as_subclass(Plain)
