@@ -553,16 +553,69 @@ NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl
 all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 
 
+# What makes a tensor of a class of the program's from another one's memory, without its history.
+make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
+
+
 def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
-    """A tensor of this class over the memory of another; no class is asked."""
+    """A tensor of this class over the memory of another, with its history or none, whatever mode is in force; no class is asked."""
     with without_functions():
-        return tensor.as_subclass(cls)
+        return _alias(tensor, cls, _has_history(tensor))
 
 
 def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place."""
+    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place.
+
+    Gradients go on to the tensor, whatever mode the graph begins in.
+    """
     with without_functions():
-        return tensor.as_subclass(torch.Tensor)
+        return _alias(tensor, torch.Tensor, tensor.requires_grad)
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # a view whose base was written to in a way that leaves it none
+        return False
+
+
+def _alias(tensor: torch.Tensor, cls: type, differentiates: bool) -> torch.Tensor:
+    if torch.is_grad_enabled() is differentiates or not tensor.requires_grad:
+        return tensor.as_subclass(cls)
+    if not differentiates:
+        with torch.no_grad():
+            return tensor.as_subclass(cls)
+    with inference_guard(False), torch.enable_grad():
+        return tensor.as_subclass(cls)
+
+
+def like_plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The same to make a fake of: a leaf where the tensor is one."""
+    if not tensor.is_leaf:
+        return plain_of(tensor, 0)
+    with without_functions():
+        return make_subclass(torch.Tensor, tensor, tensor.requires_grad)
+
+
+_creation: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Whether autograd takes a tensor for a view of another one; no class is asked."""
+    with without_functions():
+        return tensor._is_view()
+
+
+def refuses_writes(tensor: torch.Tensor) -> bool:
+    """Whether autograd lets nobody write to a tensor that requires gradients: a leaf, a view of one, or one of views made so that it cannot tell.
+
+    How a view was made is nowhere to be read in public.
+    """
+    with without_functions():
+        if not tensor._is_view():
+            return tensor.is_leaf
+        base = tensor._base
+        return base is None or base.is_leaf or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
 
 
 #: What is read of such a tensor past what its class makes of it.
@@ -575,8 +628,6 @@ def read_plainly(tensor: torch.Tensor, index: int) -> Any:
         return getattr(torch.Tensor, PLAINLY_READ[index]).__get__(tensor)
 
 
-# What makes a tensor of a class of the program's from another one's memory, without its history.
-make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 # Whether autocast is on for any device, whether deterministic algorithms are on, whether a torch-function mode is in
 # force: what torch's own Python asks, where the public questions are about one device, or add a frame.
 any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._torch import as_class, neg_view
+from ._torch import as_class, neg_view, unasked
 from .bytecode import build
 from .emit import Emitter
 from .evaluator.machine import Machine
@@ -41,6 +41,7 @@ class Departures:
         }
         if m.recorder.inference.met and not m.recorder.inference.before:
             self._made |= {id(v): made_in_inference for v in tensors if v.source is None and v.fake.is_inference()}
+        self._seen = bool(m.modes.from_outside)
         if not history:
             return
         for act in history.acts:
@@ -75,6 +76,7 @@ class Departures:
         """Make of what the graph gave, which is in a local, what the program had."""
         for function in (self._made.get(id(variable)), self._classes.get(id(variable))):
             if function is not None:
+                function = unasked(function) if self._seen else function
                 e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
                 e.emit(build.store_fast(name))
 

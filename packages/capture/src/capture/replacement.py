@@ -177,7 +177,8 @@ class Replacement:
             e.all_changed()
         for function, args in calls_between(self._attempt.before, after):
             loads = [build.load_const(a) for a in args]
-            e.emit(build.call_function(build.load_const(function), *loads), build.pop())
+            quiet = unasked(function) if m.modes.from_outside else function  # they were told as it was evaluated
+            e.emit(build.call_function(build.load_const(quiet), *loads), build.pop())
         for call in m.effects.remembered:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         if m.errors.restored is not None:
@@ -266,10 +267,6 @@ class Replacement:
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
         if m.levels.since:  # whatever a backend made of it: that may run the graph's calls as they are
             compiled = leaving_levels(compiled)
-        if (
-            m.modes.from_outside
-        ):  # they were asked about the program's operations, and have no say in what the graph does
-            compiled = unasked(compiled)
         self._call_graph(e, compiled, captured, as_it_is=as_it_is, tells=tells)
         if not outputs:
             e.emit(build.pop())
@@ -303,6 +300,10 @@ class Replacement:
         if undoes:
             written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
             compiled = Undoing(compiled, eager, written, graph.generators())
+        if (
+            m.modes.from_outside
+        ):  # they were asked about the program's operations, and have no say in what the graph does
+            compiled, eager = unasked(compiled), unasked(eager)
         places = tuple(
             i
             for i, source in enumerate(sources)

@@ -233,9 +233,10 @@ def calls_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[C
 
 
 def put_back(before: Mapping[str, Any]) -> None:
-    """Set what a graph may change as it was."""
-    for function, args in calls_between(in_force(), before):
-        function(*args)
+    """Set what a graph may change as it was; no mode is told, for which the program does not do it."""
+    with _torch.without_functions():
+        for function, args in calls_between(in_force(), before):
+            function(*args)
 
 
 def putting_back(run: Callable[..., Any], graph: fx.Graph) -> Callable[..., Any]:

@@ -447,3 +447,42 @@ def test_what_hides_a_counter_is_seen() -> None:
     Counted.made, Counted.weight = True, 1.5  # type: ignore[assignment]
     assert compiled(torch.ones(1)).item() == 3
     Counted.made = 0
+
+
+def test_a_number_that_changes_each_time_is_an_input() -> None:
+    def made() -> tuple[Any, Any, Callable[[torch.Tensor], Any]]:
+        class Counter:
+            calls = 0
+            rate = 1.5
+
+        class Special(Counter):
+            pass
+
+        def program(x: torch.Tensor) -> Any:
+            Counter.calls += 1
+            Counter.rate = Counter.rate / 2
+            return x * Special.calls + Special().rate, Special.calls
+
+        return Counter, Special, program
+
+    changes: list[Callable[[Any, Any], object]] = [
+        lambda counter, special: setattr(counter, "calls", 10),
+        lambda counter, special: setattr(special, "calls", 7),  # now it is found there
+        lambda counter, special: setattr(special, "calls", 8),
+        lambda counter, special: delattr(special, "calls"),
+        lambda counter, special: setattr(counter, "calls", 2.5),
+        lambda counter, special: setattr(counter, "rate", torch.ones(2)),
+    ]
+    found: list[list[Any]] = []
+    for prepare in (lambda program: program, capture.compile):
+        counter, special, program = made()
+        compiled, told = prepare(program), []
+        for change in [*[lambda counter, special: None] * 20, *changes]:
+            change(counter, special)
+            result, calls = compiled(torch.ones(2))
+            told += [result.tolist(), calls, counter.calls]
+        found.append(told)
+        if compiled is not program:
+            assert not compiled.session.report.skipped
+            assert compiled.session.report.graph_count <= 8
+    assert found[0] == found[1]

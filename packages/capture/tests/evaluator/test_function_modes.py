@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from overriding import Counting, Elsewhere, InDouble, Noting, NotingAll, Subtracting, alike, check, count
+from overriding import Counting, Elsewhere, InDouble, Noting, NotingAll, Subtracting, alike, check, count, outcome
 from torch.overrides import TorchFunctionMode
 
 import capture
@@ -148,9 +149,94 @@ OTHERS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], Calla
 }
 
 
+def breaks_without_gradients(x):
+    with torch.no_grad():
+        y = x * 2 if x.sum() > 0 else x * 3
+    return y + 1
+
+
+def breaks_in_inference_mode(x):
+    with torch.inference_mode():
+        y = x * 2
+        time.sleep(0)
+        return y + 1
+
+
+def gives_inference_tensors(x):
+    with torch.inference_mode():
+        return x * 2
+
+
+def handles_what_the_graph_raises(x):
+    try:
+        with torch.no_grad():
+            y = x[x.long()]
+    except IndexError:
+        return x * 2
+    return y
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+def writes_what_may_be_refused(x, seen):
+    seen.append(1)
+    x[torch.tensor([0])] = 1
+    x.mul_(2)
+    return x[x.long()]
+
+
+OTHERS |= {
+    "a function of autograd": (lambda x: Scaled.apply(x) + 1, one(3), NotingAll),
+    "what is asked within": (lambda x: torch.meshgrid(x, x, indexing="ij"), one(3), NotingAll),
+    "writes that are taken back": (writes_what_may_be_refused, lambda: (torch.zeros(3), []), NotingAll),
+    "a break without gradients": (breaks_without_gradients, one(3), NotingAll),
+    "a break in inference mode": (breaks_in_inference_mode, one(3), NotingAll),
+    "inference tensors": (gives_inference_tensors, one(3), NotingAll),
+    "the graph raises": (handles_what_the_graph_raises, one(3), NotingAll),
+}
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_as_the_plain_program(name: str) -> None:
     check(*OTHERS[name], graphs=None)
+
+
+class Count:
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+
+def numbers(x, counts):
+    with NotingAll():
+        counts.number = counts.number * 2 + 1
+        n = max(x.shape[0], 2) + x.size(0)
+        y = x.view(n - x.shape[0]) + torch.full((x.shape[0],), counts.number)
+        told = [n // 2, int(n / 2), float(n), round(counts.number, 1), abs(-n), min(n, 7), counts.number > 3, n % 3]
+        z = torch.arange(n) * n
+    return y * counts.number, z, told
+
+
+def test_numbers_that_change_are_computed_without_asking() -> None:
+    compiled = capture.compile(numbers)
+    for size, number in ((3, 1), (4, 2), (5, 3.5), (6, 4.5), (7, 5.25)):
+        made: list[Count] = []
+
+        def inputs(size: int = size, number: float = number, made: list[Count] = made) -> tuple[Any, ...]:
+            made.append(Count(number))
+            return count(size), made[-1]
+
+        wanted, found = (outcome(fn, inputs, NotingAll) for fn in (numbers, compiled))
+        assert alike([wanted[0], wanted[-1]], [found[0], found[-1]]), (wanted, found)
+        assert made[0].number == made[1].number
+    assert compiled.session.report.break_count == 0
 
 
 def test_control_flow_is_not_followed_under_them() -> None:

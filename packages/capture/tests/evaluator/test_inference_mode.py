@@ -81,3 +81,18 @@ def test_an_inference_tensor_from_outside_is_written_within() -> None:
         with torch.inference_mode(within):
             x = torch.ones(2, 3)
         assert compiled(x) is x and torch.equal(x, torch.full((2, 3), 2.0)) and x.is_inference() is within
+
+
+def test_a_hook_that_is_not_followed() -> None:
+    """What stood for its gradient while it was looked at is in no graph."""
+
+    def program(x, y):
+        y.mul_(2)
+        x.register_hook(lambda gradient: gradient)
+        return x * y
+
+    results = []
+    for fn in (program, capture.compile(program)):
+        with torch.inference_mode():
+            results.append(fn(torch.nn.Parameter(torch.ones(3)), torch.ones(3)))
+    assert torch.equal(*results)

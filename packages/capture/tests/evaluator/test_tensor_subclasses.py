@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -173,6 +174,51 @@ def attribute_is_deleted(x):
     return y, hasattr(x, "mark")
 
 
+class MorePlain(Plain):
+    pass
+
+
+class ByAnswer(type(torch.Tensor)):
+    def __instancecheck__(cls, value):
+        return hasattr(value, "answer")
+
+
+class Answering(torch.Tensor, metaclass=ByAnswer):
+    pass
+
+
+class Claiming(torch.Tensor):
+    @property
+    def __class__(self):
+        return Unit
+
+
+def answering() -> Any:
+    made = plain(3)
+    made.answer = made._is_param = True
+    return made
+
+
+ASKED = (
+    Plain,
+    MorePlain,
+    Answering,
+    Unit,
+    Parameter,
+    torch.nn.Parameter,
+    torch.nn.Buffer,
+    torch.Tensor,
+)
+
+
+def kinds(x, *more):
+    return [isinstance(each, cls) for each in (x, *more) for cls in ASKED]
+
+
+def kinds_in_graph(x):
+    return kinds(x, x * 2, x.as_subclass(MorePlain), 3), x + 1
+
+
 def steps(x):
     yield x * 2
     yield x * 3
@@ -256,6 +302,27 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = 
     "own property": (property_is_set, lambda: (count(3).as_subclass(Operators),)),
     "in place, where only the other is its own": (assigned_in_place, lambda: (count(3).as_subclass(Operators),)),
 }
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: count(3),
+        lambda: plain(3),
+        lambda: count(3).as_subclass(MorePlain),
+        lambda: Parameter(count(3)),
+        lambda: torch.nn.Parameter(count(3)),
+        lambda: torch.nn.Buffer(count(3)),
+        answering,
+    ],
+)
+def test_what_is_an_instance_of_what(make: Callable[[], Any]) -> None:
+    check(kinds_in_graph, lambda: (make(),))
+    check(kinds, lambda: (make(), 3), graphs=0)
+
+
+def test_a_class_that_is_claimed() -> None:
+    check(kinds_in_graph, lambda: (count(3).as_subclass(Claiming),), graphs=None)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -400,6 +467,98 @@ def test_gradients(fn: Callable[..., Any], make: Callable[[], Any]) -> None:
         grads.append((type(out), x.grad))
     assert grads[0][0] is grads[1][0]
     assert alike(grads[0][1], grads[1][1])
+
+
+def switches_gradients_on(x):
+    with torch.enable_grad():
+        y, z = (x * 2).as_subclass(torch.Tensor), x * 3
+    return y, z, x.requires_grad, (x * 3).requires_grad
+
+
+@pytest.mark.parametrize("context", [contextlib.nullcontext, torch.no_grad])
+@pytest.mark.parametrize("make", [plain, noting])
+def test_gradients_go_through_where_the_frame_begins_without_them(
+    make: Callable[[int], Any], context: Callable[[], Any]
+) -> None:
+    def inputs() -> tuple[Any]:
+        return (make(3).requires_grad_(),)
+
+    with context():
+        check(switches_gradients_on, inputs)
+    x = plain(3).requires_grad_()
+    with torch.no_grad():
+        y, z, *_ = capture.compile(switches_gradients_on, fullgraph=True)(x)
+    (y.sum() + z.sum()).backward()
+    assert torch.equal(x.grad, torch.full((3,), 5.0))
+
+
+def test_no_history_where_gradients_are_off() -> None:
+    def program(x):
+        x.mul_(2)
+        return x.as_subclass(MorePlain)
+
+    for make in (lambda: count(3).requires_grad_(), lambda: plain(3).requires_grad_()):
+        with torch.no_grad():
+            results = [fn(make()) for fn in (program, capture.compile(program))]
+        assert alike(*results)
+        assert [each.grad_fn for each in results] == [None, None]
+
+
+@pytest.mark.parametrize("make", [plain, noting, lambda n: plain(n).requires_grad_()])
+def test_within_a_function_transform(make: Callable[[int], Any]) -> None:
+    check(lambda x: torch.func.grad(lambda t: (t * t).sum())(x), lambda: (make(3),), graphs=None)
+    check(lambda x, y: torch.vmap(lambda t: t * x)(y), lambda: (make(3), count(2, 3)), graphs=None)
+
+
+def test_a_view_is_written_to_in_inference_mode() -> None:
+    def program(x):
+        x = x.as_subclass(Plain)
+        x += 1
+        return x
+
+    with torch.inference_mode():
+        results = [fn(count(3).requires_grad_()) for fn in (program, capture.compile(program))]
+    assert alike(*results)
+
+
+@pytest.mark.parametrize("given", [plain, lambda n: torch.Tensor._make_subclass(Plain, count(n))])
+def test_a_leaf_is_written_to_without_gradients(given: Callable[[int], Any]) -> None:
+    def step(x):
+        with torch.no_grad():
+            x.add_(1)
+        return (x * x).sum()
+
+    compiled, gradients = capture.compile(step), []
+    for make in (given, plain, given):
+        for fn in (step, compiled):
+            x = make(3).requires_grad_()
+            fn(x).backward()
+            gradients.append(x.grad)
+    assert all(alike(a, b) for a, b in zip(gradients[::2], gradients[1::2], strict=True))
+
+
+def test_no_gradients_in_inference_mode() -> None:
+    with torch.inference_mode():
+        check(lambda x: (x * 2, x.requires_grad), lambda: (plain(3).requires_grad_(),))
+
+
+@pytest.mark.parametrize("make", [plain, noting, lambda n: Parameter(count(n))])
+def test_a_leaf_is_not_written_to(make: Callable[[int], Any]) -> None:
+    def write(x, seen):
+        seen.append(x.max())
+        x[0] = 1
+        return x
+
+    def write_plain(x, seen):
+        seen.append(1)
+        try:
+            x.as_subclass(torch.Tensor).add_(1)
+        except RuntimeError as error:
+            seen.append(str(error))
+        return x * 2
+
+    for fn in (write, write_plain):
+        check(fn, lambda: (make(3).requires_grad_(), []), graphs=None)
 
 
 def test_a_method_of_tensors_called_as_a_function() -> None:

@@ -45,7 +45,8 @@ def promised(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if:
     if not isinstance(number, Symbolic) or number.python_type() is not bool or not is_unbacked(number.value):
         return None
     goes_on = jumps_if is (start == frame.ip)
-    check = number if goes_on else m.recorder.record("call_function", torch.sym_not, [number], {})
+    with m.modes.silent():
+        check = number if goes_on else m.recorder.record("call_function", torch.sym_not, [number], {})
     if not isinstance(check, Symbolic):
         return None
     if in_place:

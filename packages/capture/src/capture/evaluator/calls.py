@@ -131,6 +131,8 @@ class FunctionCalls:
                 owner = args[0].realize(m)
                 if isinstance(owner, Tensor):
                     return owner.torch_method(m, name, [arg.realize(m) for arg in args[1:]], kwargs)
+            if recorded and m.modes.asks((*args, *kwargs.values())):
+                return self.inline(function, args, kwargs, caller)  # it asks nobody, but what it calls does
             if recorded and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
                 return m.recorder.record("call_function", real, args, kwargs)
             of_autograd = f"{module}.".startswith("torch.autograd.")

@@ -61,7 +61,7 @@ class ClassLookups:
         self._rewritten: dict[int, ChangedClass] = {}
         self._put_names: set[str] = set()
         self._apart: dict[tuple[int, str], type] = {}
-        #: By class and name, the numbers that are inputs, since they change from call to call.
+        #: Numbers in classes, by the class that holds one and the name, that are inputs of the graph: not the same each time.
         self._numbers: set[tuple[int, str]] = set()
 
     def release(self) -> None:
@@ -135,7 +135,7 @@ class ClassLookups:
             if name in owner.__dict__:
                 raw = owner.__dict__[name]
                 if changes:
-                    self._guards.add(_own(owner, name), *_what_counts(raw))
+                    self._guards.add(_own(owner, name), *self._what_counts(owner, name, raw))
                 return raw, owner
             if changes:
                 self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
@@ -274,13 +274,18 @@ class ClassLookups:
 
     def number_place(self, owner: type, name: str) -> Source | None:
         """Where a number is read that a class holds and that may change; None for one that cannot, or is the frame's own."""
-        if not self._can_change(owner) or self.hangs_from_alike(const_of(owner)) or address(owner) in self._rewritten:
+        if not self._can_change(owner) or self.is_made(owner) or self.hangs_from_alike(const_of(owner)):
+            return None
+        if address(owner) in self._rewritten:
             return None
         return _own(owner, name)
 
     def note_number(self, owner: type, name: str) -> None:
-        """A number that a class holds is an input: which one it is counts no more."""
+        """A number that a class holds is an input of the graph: any other will do."""
         self._numbers.add((address(owner), name))
+
+    def _what_counts(self, owner: type, name: str, raw: Any) -> tuple[GuardKind, Any]:
+        return (GuardKind.TYPE, type(raw)) if (address(owner), name) in self._numbers else _what_counts(raw)
 
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""
@@ -301,7 +306,11 @@ class ClassLookups:
         for name, (cls, raw, owner, line) in found:
             if line is None:
                 continue
-            if self.is_made(cls) or (address(owner), name) in self._numbers:
+            if self.is_made(cls):
+                yield from self._along(cls, name, raw, owner, line)
+                continue
+            if (address(owner), name) in self._numbers:  # which is read where it lies: nothing may come before it
+                self.note_order(cls)
                 yield from self._along(cls, name, raw, owner, line)
                 continue
             base = const_of(cls)
@@ -328,16 +337,13 @@ class ClassLookups:
 
     def _along(self, cls: type, name: str, raw: Any, owner: type, line: str) -> Iterator[Guard]:
         """The guards on a look-up where classes are asked one by one, but those that the frame made: up to the one that has it."""
-        is_input = (address(owner), name) in self._numbers
         for base in cls.__mro__:
             if self._can_change(base):
                 entries = Attr(const_of(base), "__dict__")
                 if raw is MISSING or base is not owner:
                     yield Guard(entries, GuardKind.NO_KEY, name, line)
-                elif is_input:
-                    yield Guard(Item(entries, name), GuardKind.TYPE, type(raw), line)
                 else:
-                    yield Guard(Item(entries, name), *_what_counts(raw), line)
+                    yield Guard(Item(entries, name), *self._what_counts(owner, name, raw), line)
             if raw is not MISSING and base is owner:
                 return
 

@@ -7,8 +7,9 @@ argument. What torch hands to them, and in which order, is not said again here: 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import FunctionType, MethodWrapperType
+from types import BuiltinFunctionType, FunctionType, MethodWrapperType
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from capture.variables.placeholders import Lazy, resolved
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Getter, Tensor
-from symshapes import override_questions
+from symshapes import hint_of, override_questions
 
 from .state import EvaluationState
 
@@ -51,6 +52,20 @@ class _StandIn:
 
     def __torch_function__(self, *handed: Any) -> Any:
         raise AssertionError("a mode was to be asked first")
+
+
+class _Int(int):
+    """One that is told from all others."""
+
+
+class _Float(float):
+    """The same."""
+
+
+_NUMBERS: dict[type, Callable[[Any], Any]] = {
+    int: lambda symbol: _Int(hint_of(symbol)),
+    float: lambda symbol: _Float(hint_of(symbol)),
+}
 
 
 class FunctionModes:
@@ -182,7 +197,7 @@ class FunctionModes:
 
     def answer(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable | None:
         """What the innermost mode makes of a call, or the class of an argument; None where torch asks none."""
-        if not self.asks((*args, *kwargs.values())):
+        if not self.asks((*args, *kwargs.values())) or (_is_pythons(function) and not any(map(self._is_told_of, args))):
             return None
         if isinstance(function, FunctionType) and not override_questions(function):
             return None  # plain code: what it calls is asked about
@@ -212,6 +227,11 @@ class FunctionModes:
             return None
         name = getattr(called, "__name__", str(called))
         raise Unsupported(f"the overrides of a {asked[0].python_type().__name__}, none of which implements {name}")
+
+    def _is_told_of(self, value: Variable) -> bool:
+        """Whether an operator of Python's comes to torch by such an operand."""
+        found = value.realize(self._m)
+        return isinstance(found, Tensor) or found.overrides(self._m)
 
     def _asked(self, types: tuple[type, ...], values: Iterable[Variable]) -> list[Variable]:
         """The first value of each class that is asked, in the order in which torch asks."""
@@ -251,6 +271,8 @@ class FunctionModes:
             found = value.as_argument(self._m)[1]
             if not isinstance(value, Symbolic):
                 return found
+            # What torch's own symbols compute is torch's functions again: a number, for that is what the program has.
+            found = _NUMBERS.get(value.python_type(), lambda symbol: symbol)(found)
         made[id(found)] = value  # it lives as long as the call is asked about
         return found
 
@@ -286,6 +308,11 @@ class FunctionModes:
         if isinstance(value, type):
             return m.builder.known(_stood_for(value))
         raise Unsupported(f"a {kind.__name__} in a call under a torch-function mode")
+
+
+def _is_pythons(function: Any) -> bool:
+    """Whether it is a function of Python's own, which asks its operands what it comes to."""
+    return isinstance(function, BuiltinFunctionType) and function.__module__ in sys.stdlib_module_names
 
 
 def _stood_for(cls: type) -> type:

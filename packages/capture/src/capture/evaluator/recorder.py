@@ -54,6 +54,7 @@ from .side_effects import SideEffects
 from .state import EvaluationState
 from .switches import Switches
 from .trials import is_programs_own, refusal
+from .written_inputs import note_written
 
 #: The classes of tensors that are inputs as they are.
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -149,16 +150,15 @@ class GraphRecorder:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # no fake could be given it
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
-        memory, place = value, source
-        if type(value) not in _PLAIN_TENSORS:
-            memory, place = _torch.plain_of(value, 0), Applied(source, _torch.plain_of, 0)
+        is_plain = type(value) in _PLAIN_TENSORS
+        place = source if is_plain else Applied(source, _torch.plain_of, 0)
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
             # One from outside is of no level, and was not made in a block of the frame's.
             with _torch.beneath_levels() if _torch.in_transform() else _NOTHING, self.inference.outside:
                 fake = self.fake_mode.from_tensor(
-                    memory,
+                    value if is_plain else _torch.like_plain(value),
                     source=sizes_known.name(source),
                     policy=policy,
                     alike=None if policy is None else sizes_known.alike(source, value.dim()),
@@ -286,6 +286,7 @@ class GraphRecorder:
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if wrote:
             self.inference.written(self.fakes.values())
+            note_written(self._guards, self.fakes.values())
         plain = type(result) is not FakeTensor and self._is_plain(result)
         if plain and not acts:
             if promises:

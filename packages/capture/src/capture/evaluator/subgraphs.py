@@ -305,6 +305,7 @@ class Subgraphs:
         with self._recorder.fake_mode, torch.no_grad():
             fake = torch.empty_strided(like.shape, like.strides, dtype=like.dtype, device=like.device)
         fake.requires_grad_(like.needs_grad)
+        self._effects.left_behind()  # where the evaluation cannot go on, the graph does not end with this call in it
         node = self._recorder.graph.call("call_function", torch.empty_strided, (), {}, self._state.where())
         node.meta["val"] = fake
         variable = self._recorder.fakes[id(fake)] = self._effects.created(Tensor(node, fake))

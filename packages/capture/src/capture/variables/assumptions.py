@@ -167,14 +167,14 @@ class Classes(Protocol):
     def put(self, cls: type, name: str, value: Any) -> Any:
         """The frame puts a variable into a class from outside, or takes one away, if None; gives what stands for the changes."""
 
+    def note_number(self, owner: type, name: str) -> None:
+        """A number that a class holds is an input of the graph: any other will do."""
+
     def note_missing(self, cls: type, name: str) -> None:
         """A class itself has nothing under a name, which is guarded."""
 
     def number_place(self, owner: type, name: str) -> Source | None:
         """Where a number is read that a class holds and that may change; None for one that cannot, or is the frame's own."""
-
-    def note_number(self, owner: type, name: str) -> None:
-        """A number that a class holds is an input: which one it is counts no more."""
 
     def changed(self, cls: type) -> None:
         """The frame changed one: what was looked up may be otherwise now."""

@@ -15,6 +15,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from capture.errors import Unsupported
 from capture.late_code import PlainBackward, held
 
+from .autograd_state import set_gradients
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Function
@@ -101,9 +102,9 @@ def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     needed = [isinstance(arg, Tensor) and arg.fake.requires_grad for arg in given]
     differentiates = torch.is_grad_enabled() and any(needed)
     context: Context = m.effects.created(Context(needed if torch.is_grad_enabled() else [False] * len(given)))
-    switch, before = m.builder.known(torch.set_grad_enabled), Constant(torch.is_grad_enabled())
+    before = torch.is_grad_enabled()
     forward = cls.attribute(m, "forward")
-    m.calls.call(switch, [Constant(False)], {})
+    set_gradients(m, False)
     try:
         if apart:
             result = m.calls.call(forward, list(given), {}).realize(m)
@@ -112,7 +113,7 @@ def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         else:
             result = m.calls.call(forward, [context, *given], {}).realize(m)
     finally:
-        m.calls.call(switch, [before], {})
+        set_gradients(m, before)
     if not differentiates and not context.dirty and not _gives(result, given):
         return result
     if class_lookup(m, real, "backward")[0] is MISSING or class_lookup(m, real, "vjp")[1] is real:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from capture import _torch
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from symshapes import same_metadata
@@ -45,6 +46,11 @@ def check_unseen(m: Interpreter) -> None:
     """Raise ``Unsupported`` where a mode from outside would see guards, and the code around the graph, ask or set what autograd knows."""
     if m.modes.from_outside:
         raise Unsupported("a tensor's place in autograd, under a torch-function mode from outside of the frame")
+
+
+def set_gradients(m: Interpreter, on: bool) -> None:
+    """Gradients are computed, or not, from here on: as autograd itself has it, which tells no mode."""
+    m.recorder.state_call(_torch.set_grad_enabled, [Constant(on)])
 
 
 def called(name: str) -> Callable[[Any], Any]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import abc
 import builtins
 import functools
 import operator
 import sys
-import types
 from collections.abc import Callable
 
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.trace_rules import module_of
 from symshapes import number_function
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .classes import Class
-from .constants import BoundBuiltin, Constant, Known, looked_up
+from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .generators import Generator
@@ -30,11 +27,9 @@ from .lookups import (
     MISSING,
     attribute_name,
     can_iterate,
-    check_own_class,
     class_lookup,
     has_entry,
     is_callable,
-    is_of_program,
     shown_type,
 )
 from .mappings import Dict
@@ -77,144 +72,6 @@ def _next(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if len(args) > 1:
             return args[1]
         m.errors.throw_value(StopIteration, [] if stop.value is None or m.builder.is_none(stop.value) else [stop.value])
-
-
-@handles(isinstance)
-def _isinstance(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = args[0].realize(m)
-    try:
-        return Constant(any(_is_instance(m, value, c) for c in _classes(m, args[1])))
-    except TypeError as error:  # of a class that refuses to be asked, as a TypedDict does
-        m.errors.throw(TypeError, str(error))
-
-
-def _classes(m: Interpreter, classes: Variable) -> list[type]:
-    real = classes.realize(m)
-    if isinstance(real, Tuple):
-        return [c for x in real.items for c in _classes(m, x)]
-    if isinstance(real, Known) and real.made_here:
-        return [real.value]
-    plain = m.builder.to_python(real) if m.builder.is_constant(real) else None
-    if isinstance(plain, types.UnionType):
-        return [type(None) if a is None else a for a in plain.__args__]
-    if not isinstance(plain, type):
-        raise Unsupported(f"isinstance with {real!r}")
-    return [plain]
-
-
-def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
-    own = value.python_type()
-    m.guards.note_type(cls)
-    if own is cls:
-        return True
-    check = class_lookup(m, type(cls), "__instancecheck__")[0]
-    if isinstance(value, Tensor) and (check is _PLAIN_INSTANCE or issubclass(cls, torch.Tensor)):
-        return isinstance(value.fake, cls) if cls is not torch.Tensor else True
-    if check is _PLAIN_INSTANCE:
-        return _is_plain_subclass(m, own, cls) or _claims_to_be(m, value, cls)
-    if issubclass(cls, torch.Tensor):
-        return False
-    if check is _ABSTRACT_INSTANCE:
-        m.guards.note_code_of(check)
-        claimed = _claimed_class(m, value)
-        return _is_abstract_subclass(m, claimed, cls) or (claimed is not own and _is_abstract_subclass(m, own, cls))
-    if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
-        if value.attrs:  # the real one does not have them yet
-            raise Unsupported(f"isinstance with {cls.__name__}, a protocol, of an object that the frame changed")
-        answer = isinstance(value.value, cls)
-        label = f"isinstance({{}}, {cls.__name__}) is {answer}"
-        m.guards.predicate(value, lambda real: isinstance(real, cls) is answer, label, cls)
-        return answer
-    if isinstance(check, types.FunctionType) and module_of(check) != "typing":
-        return m.operators.truth(m.calls.call(m.builder.class_attribute(check), [m.builder.known(cls), value], {}))
-    if m.classes.may_change(own) or m.classes.is_made(own):
-        raise Unsupported(f"isinstance with {cls.__name__}, which asks by rules of its own")
-    return _is_by_own_rules(m, value, cls)
-
-
-def _is_by_own_rules(m: Interpreter, value: Variable, cls: type) -> bool:
-    """Whether an object of a class that cannot change is an instance by rules of `typing`, which may ask what attributes it has."""
-    if not m.builder.is_constant(value):
-        try:
-            return _is_abstract_subclass(m, value.python_type(), cls)
-        except TypeError:
-            raise Unsupported(f"isinstance with {cls.__name__}, which asks for attributes") from None
-    _check_hook(m, cls)
-    answer = isinstance(m.builder.to_python(value), cls)
-    if not answer:
-        m.classes.note_unregistered(value.python_type(), cls)
-    return answer
-
-
-def _is_plain_subclass(m: Interpreter, own: type, cls: type) -> bool:
-    m.classes.note_order(own)
-    return any(base is cls for base in own.__mro__)  # a metaclass may take classes for equal
-
-
-def _claimed_class(m: Interpreter, value: Variable) -> type:
-    """``value.__class__``, which a class's own ``__getattribute__`` is asked for as for any attribute; raises what it raises."""
-    own = value.python_type()
-    if not isinstance(class_lookup(m, own, "__getattribute__")[0], C_METHODS):
-        found = value.attribute(m, "__class__").realize(m)
-        if not isinstance(found, Known) or not isinstance(found.value, type):
-            raise Unsupported(f"a {own.__name__} that claims {found!r} to be its class")
-        return found.value
-    check_own_class(m, own)
-    return own
-
-
-def _claims_to_be(m: Interpreter, value: Variable, cls: type) -> bool:
-    try:
-        claimed = _claimed_class(m, value)
-    except SymbolicRaise as raised:
-        if issubclass(raised.exception.python_type(), AttributeError):
-            return False
-        raise
-    return claimed is not value.python_type() and _is_plain_subclass(m, claimed, cls)
-
-
-def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:
-    """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
-    m.classes.note_order(own)
-    _check_hook(m, cls)
-    answer = issubclass(own, cls)
-    if not answer:
-        m.classes.note_unregistered(own, cls)
-    return answer
-
-
-def _check_hook(m: Interpreter, cls: type) -> None:
-    hook = class_lookup(m, cls, "__subclasshook__")[0]
-    if is_of_program(getattr(hook, "__func__", None)):
-        raise Unsupported(f"a __subclasshook__ of the program's, of {cls.__name__}")
-
-
-_PLAIN_INSTANCE = type.__dict__["__instancecheck__"]
-_PLAIN_SUBCLASS = type.__dict__["__subclasscheck__"]
-_ABSTRACT_INSTANCE = abc.ABCMeta.__dict__["__instancecheck__"]
-_ABSTRACT_SUBCLASS = abc.ABCMeta.__dict__["__subclasscheck__"]
-
-
-@handles(issubclass)
-def _issubclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    cls = looked_up(m, args[0])
-    if not isinstance(cls, type):
-        m.errors.throw(TypeError, "issubclass() arg 1 must be a class")
-    try:
-        return Constant(any(_is_subclass(m, cls, c) for c in _classes(m, args[1])))
-    except TypeError as error:
-        m.errors.throw(TypeError, str(error))
-
-
-def _is_subclass(m: Interpreter, own: type, cls: type) -> bool:
-    m.guards.note_type(cls)
-    check = class_lookup(m, type(cls), "__subclasscheck__")[0]
-    if check is _PLAIN_SUBCLASS:
-        return _is_plain_subclass(m, own, cls)
-    if isinstance(check, types.FunctionType) and check is not _ABSTRACT_SUBCLASS and module_of(check) != "typing":
-        function = m.builder.class_attribute(check)
-        return m.operators.truth(m.calls.call(function, [m.builder.known(cls), m.builder.known(own)], {}))
-    return _is_abstract_subclass(m, own, cls)
 
 
 @handles(hasattr)
@@ -421,7 +278,8 @@ def _symbolic_extreme(m: Interpreter, symbol: str, name: str, best: Variable, va
     """Of two numbers of one type an operation says it without asking; of others, which keep their types, the branch taken is guarded."""
     kinds = {best.python_type(), value.python_type()}
     if kinds == {int}:
-        return m.recorder.record("call_function", torch.sym_max if name == "max" else torch.sym_min, [best, value], {})
+        with m.modes.silent():
+            return m.recorder.record("call_function", getattr(torch, f"sym_{name}"), [best, value], {})
     if kinds == {float}:
         return m.recorder.record("call_function", number_function(f"Float{name.capitalize()}"), [best, value], {})
     return value if m.operators.truth(m.operators.compare(symbol, value, best)) else best

@@ -224,8 +224,9 @@ class Class(Known):
     def builtin(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__" and self.value is not type:
             return instantiate(m, self, args, kwargs)
-        if name == "__getattribute__" and len(args) == 1 and not kwargs:
-            return self.generic_attribute(m, attribute_name(m, args[0]))
+        handler = handler_of(vars(type).get(name))
+        if handler is not None:
+            return handler(m, [self, *args], kwargs)
         return super().builtin(m, name, args, kwargs)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:

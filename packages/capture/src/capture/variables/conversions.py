@@ -52,10 +52,10 @@ def _number(cls: type) -> None:
         if isinstance(value, Symbolic):
             if value.python_type() is cls:
                 return value
-            if cls is float and value.python_type() is int:
-                return m.recorder.record("call_function", torch.sym_float, [value], {})
-            if cls is int and value.python_type() is float:
-                return m.recorder.record("call_function", torch.sym_int, [value], {})
+            function = {(float, int): torch.sym_float, (int, float): torch.sym_int}.get((cls, value.python_type()))
+            if function is not None:
+                with m.modes.silent():
+                    return m.recorder.record("call_function", function, [value], {})
             value = Constant(value.specialise(m))
         if isinstance(value, Object) and len(args) == 1 and not kwargs:
             found = _of_object(m, value, cls)

@@ -62,10 +62,11 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     by = given.get("grad_outputs")
     gradients = _differentiate(m, found, outputs, by, asked, keep, create, allow_unused, batched=batched)
     if materialize:
-        gradients = [
-            _record(m, "call_function", torch.zeros_like, [tensor], {}) if m.builder.is_none(one) else one
-            for one, tensor in zip(gradients, asked, strict=True)
-        ]
+        with m.modes.silent():
+            gradients = [
+                _record(m, "call_function", torch.zeros_like, [tensor], {}) if m.builder.is_none(one) else one
+                for one, tensor in zip(gradients, asked, strict=True)
+            ]
         if create and any(m.builder.is_none(one) for one in gradients):
             raise Unsupported("zeros for gradients that are to be differentiated")
     made: Variable = m.effects.created(Tuple(gradients))

@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from capture.errors import EvaluateAgain, Unsupported
 
 from .autograd_history import Act, Behind, behind
-from .autograd_state import called
+from .autograd_state import called, set_gradients
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .tensors import Tensor
@@ -97,7 +97,7 @@ def call_waiting(
     tensors = [tensor for tensor in dict.fromkeys(act.tensor for act in acts) if tensor.fake.grad_fn in found.nodes]
     nodes: list[fx.Node] = []
     m.recorder.autograd.accumulating = [*asked]
-    switch, before = m.builder.known(torch.set_grad_enabled), Constant(torch.is_grad_enabled())
+    before = torch.is_grad_enabled()
     try:
         for tensor in sorted(tensors, key=lambda t: -t.fake.grad_fn._sequence_nr()):
             if not _leads_to(tensor, asked, goals):
@@ -105,11 +105,11 @@ def call_waiting(
             given = value = gradient_of(tensor)
             if m.builder.is_none(given):
                 continue
-            m.calls.call(switch, [Constant(create)], {})
+            set_gradients(m, create)
             for act in acts:
                 if act.tensor is tensor:
                     (value,) = _called(m, act.waits, [value]).items or [value]  # type: ignore[attr-defined]
-            m.calls.call(switch, [before], {})
+            set_gradients(m, before)
             if value is not given:
                 nodes.append(m.custom_gradients.replace(tensor, value))
     finally:

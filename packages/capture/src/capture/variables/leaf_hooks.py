@@ -12,9 +12,9 @@ import torch
 from capture.errors import Unsupported
 from symshapes import dataclass
 
+from .autograd_state import set_gradients
 from .base import Interpreter, Variable
 from .building import part
-from .constants import Constant
 from .mappings import Dict
 from .tensors import Tensor
 
@@ -93,12 +93,8 @@ class quiet:
         self._enabled = enabled
         self._before = torch.is_grad_enabled()
 
-    def _switch(self, enabled: bool) -> None:
-        m = self._m
-        m.calls.call(m.builder.known(torch.set_grad_enabled), [Constant(enabled)], {})
-
     def __enter__(self) -> None:
-        self._switch(self._enabled)
+        set_gradients(self._m, self._enabled)
 
     def __exit__(self, *error: object) -> None:
-        self._switch(self._before)
+        set_gradients(self._m, self._before)

@@ -335,7 +335,8 @@ class Tensor(Variable):
         number = m.recorder.record("call_method", "item", [given], {})
         if number.python_type() is cls:
             return number
-        return m.recorder.record("call_function", torch.sym_int if cls is int else torch.sym_float, [number], {})
+        with m.modes.silent():
+            return m.recorder.record("call_function", torch.sym_int if cls is int else torch.sym_float, [number], {})
 
     def is_index(self) -> bool:
         """Whether it stands for one integer, which a graph can hold."""

@@ -1,0 +1,85 @@
+"""Inputs that a frame writes to: which of them autograd lets be written to is not in their metadata."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+
+def leaf() -> torch.Tensor:
+    return torch.ones(4, requires_grad=True)
+
+
+def made_without_gradients() -> torch.Tensor:
+    whole = leaf() * 1
+    with torch.no_grad():
+        return whole[:4]
+
+
+INPUTS: dict[str, Callable[[], torch.Tensor]] = {
+    "computed": lambda: leaf() * 1,
+    "a leaf": leaf,
+    "a view of a leaf": lambda: leaf()[:4],
+    "a view": lambda: (leaf() * 1)[:4],
+    "one of several views": lambda: (torch.ones(2, 4, requires_grad=True) * 1).unbind()[0],
+    "a view made without gradients": made_without_gradients,
+    "without gradients": lambda: torch.ones(4),
+}
+
+
+def written_to(x, seen):
+    seen.append(1)
+    y = x * 1
+    x.add_(1)
+    seen.append(2)
+    return y + x.sum()
+
+
+def handled(x, seen):
+    seen.append(1)
+    try:
+        x.mul_(2)
+    except RuntimeError as error:
+        seen.append(str(error))
+    return x * 2
+
+
+def a_view_is_written_to(x, seen):
+    seen.append(1)
+    x.view(-1)[0] = 5
+    return x * 2
+
+
+def outcome(fn: Callable[..., Any], make: Callable[[], torch.Tensor]) -> Any:
+    x, seen = make(), []
+    try:
+        result = fn(x, seen).tolist()
+    except RuntimeError as error:
+        result = str(error)
+    return result, seen, x.tolist()
+
+
+@pytest.mark.parametrize("fn", [written_to, handled, a_view_is_written_to])
+def test_a_write_that_autograd_refuses(fn: Callable[..., Any]) -> None:
+    for first, second in itertools.permutations(INPUTS, 2):
+        compiled = capture.compile(fn)
+        for name in (first, second, first):
+            assert outcome(compiled, INPUTS[name]) == outcome(fn, INPUTS[name]), (first, second, name)
+
+
+def test_leaves_are_written_to_beside_their_gradients() -> None:
+    def step(x):
+        x.detach().mul_(0.5)
+        with torch.no_grad():
+            x.add_(1)
+        return x * 2
+
+    compiled = capture.compile(step, fullgraph=True)
+    for make in (leaf, INPUTS["computed"], leaf):
+        assert torch.equal(compiled(make()), step(make()))
