@@ -276,8 +276,6 @@ class ClassLookups:
         """Where a number is read that a class holds and that may change; None for one that cannot, or is the frame's own."""
         if not self._can_change(owner) or self.is_made(owner) or self.hangs_from_alike(const_of(owner)):
             return None
-        if address(owner) in self._rewritten:
-            return None
         return _own(owner, name)
 
     def note_number(self, owner: type, name: str) -> None:
