@@ -294,7 +294,7 @@ def test_slices(found):
     def parts(x):
         a, b, c = x[:, 1:3], x[:, 1:3], x[:, 1:]
         b.add_(1)
-        return a + b, c, x
+        return a + b + c[:, :2] + x[:, :2]
 
     agrees(parts, torch.arange(16.0).reshape(4, 4))
 
