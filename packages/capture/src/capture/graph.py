@@ -5,18 +5,18 @@ from __future__ import annotations
 import operator
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_leaves
 
-from symshapes import Checkpoint, LazyGraphModule, OtherWay, dataclass, require
+from symshapes import Checkpoint, OtherWay, dataclass, require
 
 from . import _torch
 from .causes import Cause, cause_of
+from .graph_code import GraphCodeModule
 from .guards import Guard, GuardKind
 from .sources import Source
 
@@ -207,8 +207,8 @@ class GraphBuilder:
         for node in self.graph.nodes:
             if not node.meta.get("draws"):
                 continue
-            given = [each for each in tree_leaves([node.args, node.kwargs]) if isinstance(each, torch.Generator)]
-            values = [each for each in tree_leaves(node.meta.get("val")) if isinstance(each, torch.Tensor)]
+            given = [each for each in _parts((node.args, node.kwargs)) if isinstance(each, torch.Generator)]
+            values = [each for each in _parts(node.meta.get("val")) if isinstance(each, torch.Tensor)]
             for generator in given or [default_generator(each.device) for each in values]:
                 found[id(generator)] = generator
         return list(found.values())
@@ -265,7 +265,7 @@ class GraphBuilder:
     def module(self) -> fx.GraphModule:
         """The finished graph as a module of its own."""
         root: Any = self.frozen or torch.nn.Module()
-        made = LazyGraphModule(root, self.graph)
+        made = GraphCodeModule(root, self.graph)
         for number, tensor in enumerate(self.witnesses):
             setattr(made, f"witness_{number}", tensor)
         return made
@@ -287,6 +287,15 @@ def takes_other_way(node: fx.Node) -> bool:
     So does a call of which ``meta["caught"]`` says that a handler of the program is around it.
     """
     return (node.target is require and node.args[2] == OtherWay.__name__) or "caught" in node.meta
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value, or what is in it where it holds others."""
+    if isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _parts(each)
+    else:
+        yield value
 
 
 def _version(fake: Any) -> int | None:

@@ -286,3 +286,21 @@ def test_what_is_drawn_again(found):
     assert len(found) == 2
     (graph,) = capture.report(compiled).graphs
     assert sum(bool(node.meta.get("draws")) for node in graph.module.graph.nodes) == 3
+
+
+def test_slices(found):
+    """Parts of one kind are known; a write to one counts as one to what it is a part of."""
+
+    def parts(x):
+        a, b, c = x[:, 1:3], x[:, 1:3], x[:, 1:]
+        b.add_(1)
+        return a + b + c[:, :2] + x[:, :2]
+
+    agrees(parts, torch.arange(16.0).reshape(4, 4))
+
+    def kept_apart(x):
+        return x[None, 1:] + x[None, 1:].sum()
+
+    found.clear()
+    agrees(kept_apart, torch.randn(4))
+    assert any("getitem" in str(call[1]) for call in found)

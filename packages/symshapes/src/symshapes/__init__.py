@@ -67,6 +67,7 @@ with imported_to_stay():
     from symshapes.fake import FakeMode, FakeTensor, taking_symbols
     from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
     from symshapes.generated import (
+        build_function,
         build_python,
         is_generated,
         is_own_file,
@@ -160,6 +161,7 @@ __all__ = [
     "ambient",
     "argument_text",
     "bound",
+    "build_function",
     "build_python",
     "collection_held_back",
     "connected",

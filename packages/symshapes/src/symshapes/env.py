@@ -88,6 +88,8 @@ class ShapeEnv:
         self._promises = Promises(self.constraints, self.sources)
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
         self._counts: dict[str, int] = {}
+        self.unbacked_count = 0
+        """How many numbers have been met that only the run can tell."""
 
     # Symbols
 
@@ -236,6 +238,7 @@ class ShapeEnv:
 
     def _unbacked(self, prefix: str, **assumptions: bool) -> Symbol:
         symbol = Symbol(self._fresh(prefix), **assumptions)
+        self.unbacked_count += 1
         operator, line = self._operator_name(), self.locate()
         if line:  # else no line of the program is being captured: what compiles it traces it again
             self._found[symbol] = (f" by {operator}" if operator else "") + f", from {line}"
@@ -263,11 +266,6 @@ class ShapeEnv:
     def has_unbacked(self) -> bool:
         """Whether there are numbers that only the run can tell."""
         return self.unbacked_count > 0
-
-    @property
-    def unbacked_count(self) -> int:
-        """How many numbers have been met that only the run can tell."""
-        return self._counts.get("u", 0) + self._counts.get("uf", 0)
 
     def remember(self, key: Any, node: SymNode) -> SymNode:
         """The node, which `nodes` has from now on by what it is made of."""

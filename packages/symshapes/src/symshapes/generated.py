@@ -10,7 +10,7 @@ import linecache
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 _numbers = itertools.count()
@@ -45,6 +45,47 @@ def build_python(text: str, names: Mapping[str, Any], *, entry: str, title: str,
     exec(code, namespace)
     # Out of its own namespace: a cycle would keep it, and all that it refers to, until the next garbage collection.
     return namespace.pop(entry)
+
+
+def build_function(code: CodeType, text: Callable[[], str], *, title: str) -> FunctionType:
+    """A function of a code object that was put together without text, with a name for its file: alike to what `build_python` makes.
+
+    Args:
+        text: gives what tracebacks and debuggers show, by the code's lines, once somebody asks.
+        title: names the text in tracebacks: `<title 12>`.
+    """
+    name = f"<{title} {next(_numbers)}>"
+    code = code.replace(co_filename=name)
+    _mark(code)
+    linecache.cache[name] = (0, None, _Lines(text), name)
+    _alive[name] = 1
+    weakref.finalize(code, _forget_part, name).atexit = False
+    return FunctionType(code, {"__name__": title})
+
+
+class _Lines(list[str]):
+    """The lines of a text that nobody may ever look at."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        super().__init__()
+        self._text: Callable[[], str] | None = text
+
+    def _fill(self) -> None:
+        if self._text is not None:
+            text, self._text = self._text, None
+            self.extend(text().splitlines(keepends=True))
+
+    def __len__(self) -> int:
+        self._fill()
+        return super().__len__()
+
+    def __getitem__(self, index: Any) -> Any:
+        self._fill()
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[str]:
+        self._fill()
+        return super().__iter__()
 
 
 def mark_generated(code: CodeType) -> None:

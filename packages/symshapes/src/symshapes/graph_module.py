@@ -36,9 +36,18 @@ class LazyGraphModule(fx.GraphModule):
     def generate(self) -> LazyGraphModule:
         """This module, with `forward` made."""
         if isinstance(type(self).forward, _Forward):
-            text, names = forward_text(self._graph) or self._as_written()
-            type(self).forward = build_python(text, names, entry="forward", title="graph")
+            type(self).forward = self.make_forward()
         return self
+
+    def make_forward(self) -> Any:
+        """The function `forward` of the graph as it is."""
+        text, names = forward_text(self._graph) or self._as_written()
+        return build_python(text, names, entry="forward", title="graph")
+
+    def shown_text(self) -> str:
+        """The text of such a function with a line for each call; "" where that is not how it would be written."""
+        found = forward_text(self._graph)
+        return "" if found is None else found[0]
 
     def _as_written(self) -> tuple[str, dict[str, Any]]:
         """What FX writes, and what the names in it stand for."""

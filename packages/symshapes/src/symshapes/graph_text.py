@@ -34,8 +34,8 @@ _SEQUENCES: dict[type, tuple[str, str]] = {
 }
 
 
-#: Names that what is plain is written with.
-_COMMON = {"self": None, "slice": slice, "device": torch.device, "torch": torch}
+#: Names that no node may have: the function's own, and what slices are made of beside subscripts.
+_COMMON = {"self": None, "slice": slice}
 
 
 class _Unwritten(Exception):
@@ -55,9 +55,9 @@ def forward_text(graph: fx.Graph) -> tuple[str, dict[str, Any]] | None:
 class _Writer:
     def __init__(self, graph: fx.Graph) -> None:
         self._nodes = list(graph.nodes)
-        #: What names stand for, and by identity what functions are called.
+        #: What names stand for; and what functions are called, by identity, and devices and dtypes.
         self._names: dict[str, Any] = {}
-        self._called: dict[int, str] = {}
+        self._called: dict[Any, str] = {}
         self._taken = {node.name for node in self._nodes}
         if not self._taken.isdisjoint(_COMMON):
             raise _Unwritten
@@ -101,7 +101,7 @@ class _Writer:
             raise _Unwritten
         if type(target) is BuiltinFunctionType and len(args) == 2 and not node.kwargs:
             if target is operator.getitem:
-                return f"{self._node(args[0])}[{self._value(args[1])}]"
+                return f"{self._node(args[0])}[{self._key(args[1])}]"
             if target in _BINARY:
                 return f"{self._value(args[0])} {_BINARY[target]} {self._value(args[1])}"
             if target is getattr and type(args[1]) is str and _is_name(args[1]):
@@ -115,13 +115,17 @@ class _Writer:
             written = (
                 _torch.written_name(target) if _torch.is_written_by_name(target) else getattr(target, "__name__", "")
             )
-            found = _checked(written.replace(".", "_"))
-            while found in self._taken:
-                found += "_"
-            self._taken.add(found)
-            self._names[found] = target
-            self._called[id(target)] = found
+            found = self._called[id(target)] = self._named(target, written)
         return found
+
+    def _named(self, value: Any, wanted: str) -> str:
+        """A name of its own for something, alike to the one that is wanted."""
+        name = _checked(wanted.replace(".", "_"))
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        self._names[name] = value
+        return name
 
     def _arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
         named = [f"{_checked(name)}={self._value(value)}" for name, value in kwargs.items()]
@@ -145,18 +149,28 @@ class _Writer:
             start, end = _SEQUENCES[kind]
             return f"{start}{inner}{',' if start == '(' and len(value) == 1 else ''}{end}"
         if kind is slice:
-            return f"{self._common('slice')}({self._arguments((value.start, value.stop, value.step), {})})"
-        if kind is torch.device:
-            self._common("device")
-            return repr(value)
-        if kind is torch.dtype:
-            self._common("torch")
-            return repr(value)
+            self._names["slice"] = slice
+            return f"slice({self._arguments((value.start, value.stop, value.step), {})})"
+        if kind is torch.device or kind is torch.dtype:  # which would be made, or looked up, at each call
+            found = self._called.get(value)
+            if found is None:
+                found = self._called[value] = self._named(value, str(value).replace(":", "_"))
+            return found
         raise _Unwritten
 
-    def _common(self, name: str) -> str:
-        self._names[name] = _COMMON[name]
-        return name
+    def _key(self, value: Any) -> str:
+        """What stands between the brackets of a subscript, where slices have a form of their own."""
+        if type(value) is not tuple or not value:
+            return self._part(value)
+        return f"{', '.join(map(self._part, value))}{',' if len(value) == 1 else ''}"
+
+    def _part(self, value: Any) -> str:
+        if type(value) is not slice:
+            return self._value(value)
+        start, stop, step = (
+            "" if each is None else self._value(each) for each in (value.start, value.stop, value.step)
+        )
+        return f"{start}:{stop}{':' if step else ''}{step}"
 
 
 def _is_name(name: str) -> bool:

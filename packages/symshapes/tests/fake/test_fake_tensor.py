@@ -323,6 +323,9 @@ def test_signatures_of_calls():
     assert mode.signature([needs], True) is None
     assert mode.signature([needs], False) is not None
     assert mode.signature([mode.from_tensor(torch.tensor(1))], False) is None
+    assert mode.signature([(slice(1, None), None)], False) == mode.signature([(slice(1, None), None)], False)
+    assert mode.signature([slice(1, None)], False) != mode.signature([slice(1, 2)], False)
+    assert mode.signature([slice(mode.from_tensor(torch.tensor(1)))], False) is None
     assert mode.signature([FakeMode().from_tensor(torch.ones(2))], False) is None
     assert mode.signature([object()], False) is None
     symbolic = FakeMode(ShapeEnv())

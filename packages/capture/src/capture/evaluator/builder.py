@@ -161,6 +161,15 @@ class VariableBuilder:
         found = self._inputs.get(address(value)) or self._standing.get(address(value))
         return None if found is None else found[1]
 
+    def some_met(self, values: Iterable[Any]) -> bool:
+        """Whether any of these was."""
+        inputs, standing = self._inputs, self._standing
+        for value in values:
+            place = address(value)
+            if place in inputs or place in standing:
+                return True
+        return False
+
     def outside(self, variable: Variable) -> Any:
         """The real object behind an input that was looked at; None for any other."""
         if variable.source is None:
@@ -232,11 +241,19 @@ class VariableBuilder:
         if type(name) is not str:
             raise Unsupported("an object's dictionary with keys that are no strings")
         if name in owner.instance_dict():
-            entry = Lazy(value, Attr(owner.source, name, True))
-            self._guards.reach_entry(entry, owner.dict_source(owner.source), name)
-        else:
-            entry = Lazy(value, Attr(owner.source, name))
-            self._guards.reach_content(entry)
+            return self.input_entry(owner, name, value)
+        entry = Lazy(value, Attr(owner.source, name))
+        self._guards.reach_content(entry)
+        return entry
+
+    def input_entry(self, owner: Object, name: str, value: Any) -> Variable:
+        """An entry of an input's dictionary."""
+        if type(name) is not str:
+            raise Unsupported("an object's dictionary with keys that are no strings")
+        source = owner.source
+        assert source is not None
+        entry = Lazy(value, Attr(source, name, True))
+        self._guards.reach_entry(entry, owner.dict_source(source), name)
         return entry
 
     def are_empty(self, tables: Iterable[tuple[Any, Source]]) -> bool:

@@ -306,6 +306,8 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     """``left symbol right`` for the six rich comparisons."""
     function, name, reflected = COMPARE[symbol]
     left, right = left.realize(m), right.realize(m)
+    if type(left) is Constant and type(right) is Constant:  # of nearly all, by which nothing below goes
+        return m.builder.from_python(m.builder.fold(function, [left.value, right.value]))
     for side in (left, right):
         if side.rules_operators:
             return side.operate(m, symbol, [left, right])
@@ -314,7 +316,7 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         if found is not None:
             return found
     elif isinstance(left, Known) or isinstance(right, Known):
-        found = _compare_known(m, symbol, left, right)
+        found = None if _are_equal_in_c(m, symbol, left, right) else _compare_known(m, symbol, left, right)
         if found is not None:
             return found
     if isinstance(left, Tensor) or isinstance(right, Tensor):
@@ -348,6 +350,17 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
             return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
         raise Unsupported(f"{left!r} {symbol} {right!r}") from None
     return m.builder.from_python(m.builder.fold(function, [a, b]))
+
+
+def _are_equal_in_c(m: Interpreter, symbol: str, left: Variable, right: Variable) -> bool:
+    """Whether they are members of enumerations, and told to be equal by no method written in Python."""
+    return (
+        symbol == "=="
+        and type(left) is EnumMember
+        and type(right) is EnumMember
+        and type(class_lookup(m, type(left.value), "__eq__")[0]) is types.WrapperDescriptorType
+        and type(class_lookup(m, type(right.value), "__eq__")[0]) is types.WrapperDescriptorType
+    )
 
 
 def _is_no_operand(m: Interpreter, value: Variable) -> bool:

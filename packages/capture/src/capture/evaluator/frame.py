@@ -14,13 +14,14 @@ from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.constants import Constant
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell
+from capture.variables.generators import Suspended
 from capture.variables.iterators import StopIter
 from capture.variables.placeholders import NULL
 from capture.variables.reconstruction import Emitter
 from capture.visits import Visit, Watched
 from symshapes import UnbackedError
 
-from .program import Op, Program, program_of
+from .program import LOADS_LITERAL, LOADS_LOCAL, STORES_LOCAL, Op, Program, program_of
 
 RETURN = "return"
 YIELD = "yield"
@@ -57,6 +58,21 @@ class Frame:
     ``passed`` are functions that lie between it and what it called: their code, and which of their calls.
     """
 
+    #: What its names are, where it is a class statement's; None: globals.
+    names: dict[str, Variable] | None = None
+    kw_names: tuple[str, ...] = ()
+    result: Variable = NULL
+    #: What a generator's is handling while it is suspended.
+    handled: Variable | None = None
+    drops = False
+    hands_over = False
+    passed: tuple[tuple[CodeType, int], ...] = ()
+    passed_in: Op | None = None
+    ip = 0
+    step = 0
+    #: Of a library's function that the program calls: what the graph had by then.
+    extent = (-1, -1)
+
     def __init__(
         self,
         code: CodeType,
@@ -69,33 +85,19 @@ class Frame:
         program: Program | None = None,
     ) -> None:
         self.code = code
-        self.program = program or program_of(code)
+        self.program = program = program or program_of(code)
         self.globals = module_globals
         self.builtins = builtins
         self.local = local
-        self.cells: dict[str, Cell] = dict(zip(self.program.free, closure, strict=True))
+        self.cells: dict[str, Cell] = dict(zip(program.free, closure, strict=True)) if closure or program.free else {}
         #: Those that the frame begins with; in a comprehension that is evaluated in the frame others take their places.
-        self.own_cells = dict(self.cells)
-        #: What its names are, where it is a class statement's; None: globals.
-        self.names: dict[str, Variable] | None = None
+        self.own_cells = self.cells.copy()
         self.stack: list[Variable] = []
         #: Put a value on top; and take the top away without looking at an input.
         self.push, self.pop_raw = self.stack.append, self.stack.pop
-        self.ip = 0
-        self.kw_names: tuple[str, ...] = ()
-        self.result: Variable = NULL
-        #: What a generator's is handling while it is suspended.
-        self.handled: Variable | None = None
         self.is_root = is_root
         self.resumable = resumable
-        self.drops = False
-        self.hands_over = False
-        self.passed: tuple[tuple[CodeType, int], ...] = ()
-        self.passed_in: Op | None = None
-        self.step = 0
-        #: Of a library's function that the program calls: what the graph had by then.
-        self.extent = (-1, -1)
-        self.op: Op = self.program.ops[0]
+        self.op: Op = program.ops[0]
 
     def holds_cell(self, name: str) -> bool:
         """Whether what a name's place among the locals holds is a cell, except for a while."""
@@ -197,17 +199,47 @@ def run(m: Evaluation, frame: Frame) -> str:
 
 def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
     """The same where every operation may be a graph break."""
-    state, effects, is_root = m.state, m.effects, frame.is_root
+    state, effects, is_root, break_at = m.state, m.effects, frame.is_root, m.state.break_at
+    stack, local = frame.stack, frame.local
+    push, pop = frame.push, frame.pop_raw
+    moving = not state.mortal  # which are looked for after each operation
+    at, step = frame.ip, state.step
     while True:
-        at = frame.ip
-        op = frame.op = ops[at]
-        frame.step = step = state.step = state.step + 1
-        if step == state.break_at:
-            raise state.suspended_here()
+        op = ops[at]
+        step += 1
         if is_root:  # others count where they jump
             state.count_instructions(1)
+        moves = op.moves
+        # What handlers do for operations that only move values, and without a trace of it: that they were evaluated, the next one notes.
+        if moves and moving and step != break_at:
+            if moves == LOADS_LOCAL:
+                name = op.value
+                if name in local:
+                    push(local[name])  # and nothing here goes on holding it
+                    at += 1
+                    continue
+            elif moves == LOADS_LITERAL:
+                literal = Constant(op.value)
+                literal.in_code = True
+                push(literal)
+                at += 1
+                continue
+            elif moves == STORES_LOCAL:
+                name = op.value
+                if stack[-1] is not NULL and not isinstance(local.get(name), Suspended):
+                    local[name] = pop()
+                    at += 1
+                    continue
+            else:
+                at += 1
+                continue
+        frame.op = op
+        frame.step = state.step = step
+        if step == break_at:
+            frame.ip = at
+            raise state.suspended_here()
         frame.ip = at + 1
-        stack, activity = frame.stack[:], effects.activity
+        before, activity = stack[:], effects.activity
         try:
             signal = op.handler(m, frame, op)
         except SymbolicRaise as raised:
@@ -217,7 +249,7 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             reason = undecided(problem.expr)
             if effects.activity != activity:
                 raise Unsupported(reason) from problem
-            frame.stack[:], frame.ip, frame.kw_names = stack, op.index, ()
+            frame.stack[:], frame.ip, frame.kw_names = before, op.index, ()
             raise state.suspended_here(reason) from problem
         except Unsupported as problem:
             if effects.activity != activity or problem.step:
@@ -226,12 +258,13 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             if earlier:
                 raise Unsupported(problem.reason, earlier, problem.while_so) from problem
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
-            frame.stack[:], frame.ip, frame.kw_names = stack, op.index, ()
+            frame.stack[:], frame.ip, frame.kw_names = before, op.index, ()
             raise state.suspended_here(problem.reason) from problem
         if signal is not None:
             return signal
         if state.mortal:
             state.check_mortal()
+        at, step = frame.ip, state.step
 
 
 def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:

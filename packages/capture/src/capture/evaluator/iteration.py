@@ -85,6 +85,9 @@ class LanguageIteration:
     def among(self, iterable: Variable, value: Variable) -> bool:
         """Whether an iterable gives a value, which it is asked for until it does."""
         m = self._m
+        if type(iterable) is Tuple and iterable.cls is tuple:  # nothing comes or goes meanwhile
+            m.state.count_instructions(len(iterable.items))
+            return any(m.operators.equal(item, value) for item in iterable.items)
         iterator = self._begun(iterable, _NO_CONTAINER).realize(m)
         while True:
             try:

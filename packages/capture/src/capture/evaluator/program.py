@@ -23,6 +23,13 @@ Handler = Callable[[Any, Any, "Op"], str | None]
 #: By name of the operation.
 HANDLERS: dict[str, Handler] = {}
 
+#: What a frame's loop does by itself for the operations that only move values, half of all: nothing looks at the frame meanwhile.
+ASKS_HANDLER, LOADS_LOCAL, LOADS_LITERAL, STORES_LOCAL, DOES_NOTHING = range(5)
+#: By the handler, which says the same for all cases.
+MOVES: dict[Handler, int] = {}
+#: Types of constants of which one is as good as another, wherever it was made.
+LITERALS = frozenset({int, float, bool, type(None)})
+
 
 def _unknown(m: Any, frame: Any, op: Op) -> str | None:
     raise Unsupported(why_unevaluated(op.name, op.arg))
@@ -32,7 +39,7 @@ class Op:
     """One operation. ``target`` is the index jumped to, ``catch`` the index of its exception handler.
 
     ``catches`` tells an ``except`` from a ``finally`` or a ``with``, which go on raising. ``flags`` are the bits of ``arg``
-    below a name's index.
+    below a name's index. ``moves`` is what is done without the handler (``LOADS_LOCAL``, ...), where that can be.
     """
 
     __slots__ = (
@@ -45,7 +52,9 @@ class Op:
         "index",
         "lasti",
         "line",
+        "moves",
         "name",
+        "place",
         "target",
         "value",
     )
@@ -65,6 +74,11 @@ class Op:
         self.catches = False
         self.depth = 0
         self.lasti = False
+        #: `Program.where` of it, once that was asked.
+        self.place = ""
+        self.moves = MOVES.get(handler, ASKS_HANDLER)
+        if self.moves == LOADS_LITERAL and type(value) not in LITERALS:
+            self.moves = ASKS_HANDLER
 
 
 class Program:
@@ -93,6 +107,9 @@ class Program:
         #: The names of free variables, in order; and of those whose places among the locals hold cells, except for a while.
         self.free = code.co_freevars
         self.cells = frozenset({*code.co_cellvars, *(name for name in self.free if name not in code.co_varnames)})
+        for op in self.ops:
+            if op.moves == STORES_LOCAL and op.value in self.cells:
+                op.moves = ASKS_HANDLER
         cells = {*code.co_cellvars, *self.free}
         #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
         self.hides_cells = bool(cells) and any(
@@ -129,6 +146,7 @@ class Program:
         found = self._lines.get(op.line)
         if found is None:
             found = self._lines[op.line] = f"{self._place[0]}{op.line}{self._place[1]}"
+        op.place = found
         return found
 
     def _is_except(self, index: int) -> bool:

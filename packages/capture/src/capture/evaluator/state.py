@@ -33,6 +33,8 @@ class EvaluationState:
 
     def __init__(self, says_compiling: bool) -> None:
         self.frames: list[Frame] = []
+        #: For each of them the innermost one of the user's own code; the outermost where there is none.
+        self._shown: list[Frame] = []
         #: Counts the operations of resumable frames; the driver's break points are such counts.
         self.step = 0
         #: The frames where the graph broke, the captured one first.
@@ -75,8 +77,18 @@ class EvaluationState:
             raise Unsupported("calls nested too deep to inline")
         if len(self.frames) == 1:
             self.before_call = self.instructions
+        self._shown.append(self._shown[-1] if self._shown and frame.program.is_library else frame)
         self.frames.append(frame)
         self.entered += 1
+
+    def release(self) -> None:
+        """Let go of the frames, and of what the captured one was given."""
+        self.frames.clear()
+        self._shown.clear()
+        self._in = None
+        self.suspended = ()
+        self.given.clear()
+        self.mortal.clear()
 
     def may_catch(self) -> bool:
         """Whether a handler surrounds what is evaluated, in any frame."""
@@ -93,7 +105,8 @@ class EvaluationState:
     def leave(self, frame: Frame) -> None:
         """It ends, or is suspended."""
         self.frames.pop()
-        self._in = None
+        if self._shown.pop() is self._in:
+            self._in = None
 
     def check_mortal(self) -> None:
         """Raises ``Unsupported`` where no frame holds one that is mortal any more: the step is made for real."""
@@ -160,14 +173,12 @@ class EvaluationState:
 
     def where(self) -> str:
         """The innermost line that is the user's: ``"file.py:12 in forward"``."""
-        frame = self.frames[-1] if self.frames else None
-        if frame is None or frame is not self._in or frame.op is not self._at:  # an operation assumes several facts
-            self._in, self._at = frame, None if frame is None else frame.op
-            self._line = self._find_line()
+        if not self._shown:
+            return ""
+        frame = self._shown[-1]
+        if (
+            frame is not self._in or frame.op is not self._at
+        ):  # an operation assumes several facts, and may call libraries
+            self._in, self._at = frame, frame.op
+            self._line = frame.op.place or frame.line()
         return self._line
-
-    def _find_line(self) -> str:
-        for frame in reversed(self.frames):
-            if not frame.program.is_library:
-                return frame.line()
-        return self.frames[0].line() if self.frames else ""

@@ -73,23 +73,24 @@ class Instance(Variable):
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
-        found = self._own_attribute(m, name)
+        if name in self.attrs:
+            found = self.attrs[name]
+        elif self.source is None:
+            found = None
+        else:
+            own = self._own_dict
+            if own is None:
+                own = self.instance_dict()
+            found = m.builder.input_entry(self, name, own[name]) if name in own else self._in_slot(m, name)
         later = m.effects.later
-        if later.active or later.twice:
+        if later.concerned:
             if found is None:
                 later.misses(m, self, name, nowhere=class_lookup(m, self.cls, name)[0] is MISSING)
             else:
                 later.of_object(m, self, self.cls, name, found)
         return found
 
-    def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:
-        if name in self.attrs:
-            return self.attrs[name]
-        if self.source is None:
-            return None
-        real = self.instance_dict()
-        if name in real:
-            return m.builder.input_attribute(self, name, real[name])
+    def _in_slot(self, m: Interpreter, name: str) -> Variable | None:
         raw, _ = class_lookup(m, self.cls, name)
         if isinstance(raw, types.MemberDescriptorType):
             try:

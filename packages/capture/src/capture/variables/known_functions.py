@@ -325,7 +325,7 @@ def _fields(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 def _fields_of(m: Interpreter, value: Variable) -> list[Variable] | None:
     """The fields of an instance that is read plainly; None for anything else, and where what is read may have to be known again."""
-    if not isinstance(value, Object) or m.effects.later.active or m.effects.later.twice:
+    if not isinstance(value, Object) or m.effects.later.concerned:
         return None
     names = vars(dataclasses)
     place = m.globals.read(names, "_FIELDS").realize(m)
@@ -339,8 +339,15 @@ def _fields_of(m: Interpreter, value: Variable) -> list[Variable] | None:
     if not isinstance(table, Dict):
         return None
     wanted = m.globals.read(names, "_FIELD").realize(m)
-    fields = m.iteration.elements(table.method(m, "values", [], {}))
-    return [f for f in fields if m.operators.is_(f.realize(m).attribute(m, "_field_type"), wanted)]
+    known = table.known_fields
+    if known is not None and known[0] is wanted and m.effects.reads is None:
+        found, looked_at = known[1:]
+        if not any(map(m.effects.has_changed, looked_at)):
+            return list(found)
+    fields = [f.realize(m) for f in m.iteration.elements(table.method(m, "values", [], {}))]
+    chosen = [f for f in fields if m.operators.is_(f.attribute(m, "_field_type"), wanted)]
+    table.known_fields = wanted, tuple(chosen), (table, *fields)
+    return chosen
 
 
 @handles(_torch.name_in_list)

@@ -50,6 +50,8 @@ class LaterReads:
         self.active = False
         #: Whether code is that runs now, and again later.
         self.twice = False
+        #: Whether either is: what is read is read later, too.
+        self.concerned = False
         self._by: Hashable | None = None
         self._count = 0
         #: What is to be known again as the code that is being evaluated starts; None where it cannot look.
@@ -70,11 +72,6 @@ class LaterReads:
         self._relied_twice.clear()
         self._looked_at.clear()
 
-    @property
-    def concerned(self) -> bool:
-        """Whether what is read is read later, too."""
-        return self.active or self.twice
-
     @contextmanager
     def reading_twice(self) -> Iterator[None]:
         """Meanwhile code is evaluated that runs now, and again later."""
@@ -83,10 +80,12 @@ class LaterReads:
         if by in self._ran_ahead:
             raise Unsupported("a checkpoint that reads what the program changes before it is computed again")
         before, self._by, twice, self.twice = self._by, self._by or by, self.twice, True
+        self.concerned = True
         try:
             yield
         finally:
             self._by, self.twice = before, twice
+            self.concerned = self.active or twice
 
     @contextmanager
     def reading(self, *, looks: bool = False) -> Iterator[dict[Any, Fact]]:
@@ -97,11 +96,13 @@ class LaterReads:
             raise Unsupported("a backward or hook that reads what the program changes before it runs")
         facts: dict[Any, Fact] = {}
         before, self._by, self.active = (self._by, self._facts, self.active), by, True
+        self.concerned = True
         self._facts = facts if looks and not before[2] and not self.twice else None
         try:
             yield facts
         finally:
             self._by, self._facts, self.active = before
+            self.concerned = self.active or self.twice
 
     # While it is evaluated
 
@@ -249,6 +250,8 @@ class LaterReads:
 
     def changes(self, variable: Variable, *, hands_out: bool = False) -> None:
         """The frame changes an object, or hands it out."""
+        if not self._relied and not self._relied_twice and not self._looked_at:
+            return
         found = self._relied.get(address(variable))
         if found is None and not hands_out:
             found = self._relied_twice.get(address(variable)) or self._looked_at.get(address(variable))

@@ -52,6 +52,9 @@ class Dict(Variable):
     #: Attributes that the frame gave to an ordered dictionary of its own.
     attrs: Mapping[str, Variable] = types.MappingProxyType({})
 
+    #: Which entries are a dataclass's fields, where that was asked: by what mark, they, and all that was looked at for it.
+    known_fields: tuple[Variable, tuple[Variable, ...], tuple[Variable, ...]] | None = None
+
     def __init__(
         self, entries: dict[Hashable, tuple[Variable, Variable]], cls: type = dict, factory: Variable | None = None
     ) -> None:

@@ -268,13 +268,15 @@ class Module(Object):
 
     def _are_empty(self, m: Interpreter, names: tuple[str, ...]) -> bool:
         """Whether its own tables of these names are there, empty and as the frame found them; guarded without looking further."""
-        own, source, met = self.instance_dict(), self.source, m.builder.met
+        own, source = self.instance_dict(), self.source
         if source is None or not self.attrs.keys().isdisjoint(names):
             return False
-        for name in names:
-            table = own.get(name)
-            if table or type(table) not in _TABLES or met(table) is not None:
+        tables = [own.get(name) for name in names]
+        for table in tables:
+            if table or type(table) not in _TABLES:
                 return False
+        if m.builder.some_met(tables):
+            return False
         m.guards.add(self.dict_source(source), GuardKind.EMPTY_AT, names)
         return True
 

@@ -129,6 +129,9 @@ class Builder(Protocol[V]):
     def met(self, value: Any) -> V | None:
         """The variable of a real object that was looked at already."""
 
+    def some_met(self, values: Iterable[Any]) -> bool:
+        """Whether any of these was."""
+
     def outside(self, variable: V) -> Any:
         """The real object behind an input that was looked at; None for any other."""
 
@@ -179,6 +182,9 @@ class Builder(Protocol[V]):
 
     def referent(self, value: weakref.ref[Any], source: Source | None) -> V:
         """What a weak reference refers to: read through it, for nothing may keep that alive."""
+
+    def input_entry(self, owner: Any, name: str, value: Any) -> V:
+        """An entry of an input's dictionary."""
 
     def input_attribute(self, owner: Any, name: str, value: Any) -> V:
         """An entry of an input's dictionary or slots."""

@@ -37,6 +37,8 @@ METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "requires_grad", "i
 METADATA_BY_DEVICE = {
     f"is_{kind}": kind for kind in ("cuda", "cpu", "mps", "xpu", "meta", "xla", "hpu", "mtia", "ipu", "maia", "vulkan")
 }
+#: What torch's methods and attributes that are written in C are in the class.
+_OF_C = frozenset({types.MethodDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType})
 #: Attributes that are operations, recorded as ``getattr``.
 VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 #: Methods that read data, expose memory, or touch autograd in a way a graph cannot express.
@@ -99,6 +101,8 @@ class Tensor(Variable):
     def replaced(self, m: Interpreter, name: str) -> Any:
         """What a program has put in the place of one of torch's methods, or beside them; None if it has not."""
         raw, _ = class_lookup(m, self.cls, name)
+        if type(raw) in _OF_C:  # as of nearly all
+            return None
         code = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
         foreign = isinstance(code, types.FunctionType) and module_of(code).partition(".")[0] != "torch"
         return raw if foreign else None

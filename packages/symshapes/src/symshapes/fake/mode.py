@@ -200,6 +200,11 @@ class FakeMode(InfraMode):
                 if within is None:
                     return None
                 parts.append((kind, within))
+            elif kind is slice:
+                within = self.signature((value.start, value.stop, value.step), differentiates)
+                if within is None:
+                    return None
+                parts.append((kind, within))
             else:
                 return None
         return tuple(parts)

@@ -39,20 +39,14 @@ def _precall(m: Machine, frame: Frame, op: Op) -> str | None:
 
 @operation("CALL")
 def _call(m: Machine, frame: Frame, op: Op) -> None:
+    """Call with so many arguments on the stack, the last of them under the names that were told."""
     names, frame.kw_names = frame.kw_names, ()
-    _call_named(m, frame, op.arg, names)
-
-
-@operation("CALL_KW")
-def _call_kw(m: Machine, frame: Frame, op: Op) -> None:
-    names = m.builder.to_python(frame.pop(m))
-    _call_named(m, frame, op.arg, names)
-
-
-def _call_named(m: Machine, frame: Frame, count: int, names: tuple[str, ...]) -> None:
-    """Call with ``count`` arguments on the stack, the last of them under these names."""
-    args = frame.pop_many(count)
-    above, below = frame.stack.pop(), frame.stack.pop()
+    stack, count = frame.stack, op.arg
+    args: list[Variable] = []
+    if count:
+        args = stack[-count:]
+        del stack[-count:]
+    above, below = stack.pop(), stack.pop()
     function, first = (below, above) if below is not NULL else (above, NULL)
     if first is not NULL:
         args.insert(0, first)
@@ -61,6 +55,12 @@ def _call_named(m: Machine, frame: Frame, count: int, names: tuple[str, ...]) ->
         kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
         del args[len(args) - len(names) :]
     frame.push(m.calls.call_from(frame, function, args, kwargs, handing=_TAKING))
+
+
+@operation("CALL_KW")
+def _call_kw(m: Machine, frame: Frame, op: Op) -> None:
+    frame.kw_names = m.builder.to_python(frame.pop(m))
+    _call(m, frame, op)
 
 
 @operation("CALL_FUNCTION_EX")

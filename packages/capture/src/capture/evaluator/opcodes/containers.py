@@ -210,8 +210,9 @@ def _unpack_ex(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("BINARY_SUBSCR")
 def _subscript(m: Machine, frame: Frame, op: Op) -> None:
-    key, owner = frame.pop(m), frame.pop(m)
-    frame.push(owner.item(m, key))
+    stack = frame.stack
+    key, owner = stack.pop().realize(m), stack.pop().realize(m)
+    stack.append(owner.item(m, key))
 
 
 @operation("STORE_SUBSCR")
@@ -243,7 +244,8 @@ def _store_slice(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("BINARY_OP")
 def _binary_op(m: Machine, frame: Frame, op: Op) -> None:
-    right, left = frame.pop(m), frame.pop(m)
+    stack = frame.stack
+    right, left = stack.pop().realize(m), stack.pop().realize(m)
     if op.value in INPLACE:
         frame.push(m.operators.inplace(op.value, left, right))
     else:
@@ -252,19 +254,21 @@ def _binary_op(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("COMPARE_OP")
 def _compare_op(m: Machine, frame: Frame, op: Op) -> None:
-    right, left = frame.pop(m), frame.pop(m)
+    stack = frame.stack
+    right, left = stack.pop().realize(m), stack.pop().realize(m)
     frame.push(m.operators.compare(op.value, left, right))
 
 
 @operation("IS_OP")
 def _is_op(m: Machine, frame: Frame, op: Op) -> None:
-    right, left = frame.pop(m), frame.pop(m)
+    stack = frame.stack
+    right, left = stack.pop().realize(m), stack.pop().realize(m)
     frame.push(Constant(m.operators.is_(left, right) != bool(op.arg)))
 
 
 @operation("CONTAINS_OP")
 def _contains_op(m: Machine, frame: Frame, op: Op) -> None:
-    owner, value = frame.pop(m), frame.pop_raw()
+    owner, value = frame.stack.pop().realize(m), frame.pop_raw()
     if not isinstance(owner, Dict):  # which does not look at a key that it cannot hold
         value = value.realize(m)
     frame.push(Constant(owner.contains(m, value) != bool(op.arg)))

@@ -37,7 +37,9 @@ def _to_bool(m: Machine, frame: Frame, op: Op) -> str | None:
 
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
-    condition = frame.pop(m)
+    condition = frame.stack.pop()
+    if type(condition) is not Constant:
+        condition = condition.realize(m)
     if type(condition) is Constant:
         if condition.value:
             frame.ip = op.target
@@ -49,7 +51,9 @@ def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
-    condition = frame.pop(m)
+    condition = frame.stack.pop()
+    if type(condition) is not Constant:
+        condition = condition.realize(m)
     if type(condition) is Constant:
         if not condition.value:
             frame.ip = op.target
@@ -61,13 +65,13 @@ def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
 def _jump_if_none(m: Machine, frame: Frame, op: Op) -> None:
-    if m.builder.is_none(frame.pop(m)):
+    if m.builder.is_none(frame.stack.pop()):
         frame.ip = op.target
 
 
 @operation("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
 def _jump_if_not_none(m: Machine, frame: Frame, op: Op) -> None:
-    if not m.builder.is_none(frame.pop(m)):
+    if not m.builder.is_none(frame.stack.pop()):
         frame.ip = op.target
 
 

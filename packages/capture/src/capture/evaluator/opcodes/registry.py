@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
-from capture.evaluator.program import HANDLERS, Op, reset_programs
+from capture.evaluator.program import ASKS_HANDLER, HANDLERS, MOVES, Op, reset_programs
 
 Handler = Callable[[Machine, Frame, Op], str | None]
 
 
-def operation(*names: str) -> Callable[[Handler], Handler]:
-    """Register the handler of these operations, from the next evaluation on.
+def operation(*names: str, moves: int = ASKS_HANDLER) -> Callable[[Handler], Handler]:
+    """Register the handler of these operations, from the next evaluation on; ``moves``: what stands for it in the loop of a frame.
 
     Raises ``ValueError`` if one has a handler already.
     """
@@ -26,6 +26,8 @@ def operation(*names: str) -> Callable[[Handler], Handler]:
             if name in HANDLERS:
                 raise ValueError(f"{name} has a handler already")
         HANDLERS.update(dict.fromkeys(names, handler))
+        if moves != ASKS_HANDLER:
+            MOVES[handler] = moves
         reset_programs()
         return handler
 

@@ -11,7 +11,7 @@ from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
-from capture.evaluator.program import Op
+from capture.evaluator.program import DOES_NOTHING, LITERALS, LOADS_LITERAL, LOADS_LOCAL, STORES_LOCAL, Op
 from capture.guards import Guard, GuardKind
 from capture.resume import origin_of
 from capture.variables.base import SymbolicRaise, Variable
@@ -26,12 +26,10 @@ from capture.variables.torch_calls import BuiltinFunction
 from .registry import operation
 from .steps import same_step
 
-#: Types of constants of which one is as good as another, wherever it was made.
-_PLAIN = frozenset({int, float, bool, type(None)})
 _NULL_BENEATH = current().null_beneath
 
 
-@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG")
+@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", moves=DOES_NOTHING)
 def _nothing(m: Machine, frame: Frame, op: Op) -> None:
     return None
 
@@ -59,12 +57,17 @@ def _swap(m: Machine, frame: Frame, op: Op) -> None:
     stack[-1], stack[-op.arg] = stack[-op.arg], stack[-1]
 
 
-@operation("LOAD_CONST")
+@operation("LOAD_CONST", moves=LOADS_LITERAL)
 def _load_const(m: Machine, frame: Frame, op: Op) -> None:
-    if type(op.value) in _PLAIN:
+    if type(op.value) in LITERALS:
         plain = Constant(op.value)
         plain.in_code = True
         frame.stack.append(plain)
+        return
+    if type(op.value) is str:
+        text = m.effects.created(Constant(op.value))
+        text.in_code = True
+        frame.stack.append(text)
         return
     value = m.builder.from_python(op.value)
     if isinstance(value, Tuple):
@@ -74,7 +77,7 @@ def _load_const(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(value)
 
 
-@operation("LOAD_FAST", "LOAD_FAST_CHECK")
+@operation("LOAD_FAST", "LOAD_FAST_CHECK", moves=LOADS_LOCAL)
 def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.local.get(op.value)
     if value is None:
@@ -96,7 +99,7 @@ def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> str | None:
     return same_step(m, frame, "MAKE_CELL")
 
 
-@operation("STORE_FAST")
+@operation("STORE_FAST", moves=STORES_LOCAL)
 def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
     if op.value in frame.program.cells:
@@ -177,21 +180,20 @@ def _delete_deref(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_GLOBAL")
 def _load_global(m: Machine, frame: Frame, op: Op) -> None:
-    _push_found(frame, read_global(m, frame, op.value), to_call=bool(op.flags & 1))
-
-
-def _push_found(frame: Frame, found: Variable, *, to_call: bool) -> None:
-    """Push what was looked up; what is to be called, with the NULL of a call beside it."""
-    if to_call:
-        frame.stack += [NULL, found] if _NULL_BENEATH else [found, NULL]
+    later = m.effects.later
+    found = None if later.concerned else m.globals.known(frame.globals, frame.builtins, op.value)
+    if found is None:
+        found = read_global(m, frame, op.value)
+    if op.flags & 1:
+        frame.stack += (NULL, found) if _NULL_BENEATH else (found, NULL)
     else:
-        frame.push(found)
+        frame.stack.append(found)
 
 
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
     later = m.effects.later
-    known = None if later.active or later.twice else m.globals.known(frame.globals, frame.builtins, name)
+    known = None if later.concerned else m.globals.known(frame.globals, frame.builtins, name)
     if known is not None:
         return known
     if name in frame.globals or (address(frame.globals), name) in m.globals.written:
@@ -281,23 +283,30 @@ def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ATTR")
 def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
-    found = frame.stack.pop().realize(m).attribute(m, op.value)
-    if op.flags & 1:
-        _push_found(frame, found, to_call=True)
+    stack = frame.stack
+    found = stack.pop().realize(m).attribute(m, op.value)
+    if op.flags & 1:  # it is to be called: the NULL of a call goes beside it
+        stack += (NULL, found) if _NULL_BENEATH else (found, NULL)
     else:
-        frame.stack.append(found)
+        stack.append(found)
 
 
 @operation("LOAD_METHOD")
 def _load_method(m: Machine, frame: Frame, op: Op) -> None:
-    _push_found(frame, frame.pop(m).attribute(m, op.value), to_call=True)
+    found = frame.pop(m).attribute(m, op.value)
+    frame.stack += (NULL, found) if _NULL_BENEATH else (found, NULL)
 
 
 @operation("LOAD_SUPER_ATTR")
 def _load_super_attr(m: Machine, frame: Frame, op: Op) -> None:
-    obj, cls, _ = frame.pop(m), frame.pop(m), frame.pop(m)
+    stack = frame.stack
+    obj, cls = stack.pop().realize(m), stack.pop().realize(m)
+    stack.pop().realize(m)
     found = m.effects.created(Super(looked_up(m, cls), obj)).attribute(m, op.value)
-    _push_found(frame, found, to_call=bool(op.flags & 1))
+    if op.flags & 1:
+        stack += (NULL, found) if _NULL_BENEATH else (found, NULL)
+    else:
+        stack.append(found)
 
 
 @operation("STORE_ATTR")
