@@ -34,12 +34,12 @@ def note_written(guards: Guards, tensors: Iterable[Tensor]) -> None:
             continue
         if not each.fake.is_leaf:
             if torch.is_grad_enabled():
-                _require(guards, each.source, value, _MAY_BE)
+                _require(guards, each.source, value, _MAY_BE, "a write to a view raises RuntimeError")
         elif isinstance(each, SubclassTensor):
-            _require(guards, each.source, value, _NO_VIEW)
+            _require(guards, each.source, value, _NO_VIEW, "a write to a leaf of a tensor subclass that is a view")
 
 
-def _require(guards: Guards, source: Source, value: torch.Tensor, told: Predicate) -> None:
+def _require(guards: Guards, source: Source, value: torch.Tensor, told: Predicate, why: str) -> None:
     if not told.check(value):
-        raise Unsupported(f"a write to a tensor of which it is not true that {told.text.format('it')}")
+        raise Unsupported(why)
     guards.add(source, GuardKind.CALLABLE, told)
