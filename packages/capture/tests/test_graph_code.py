@@ -146,3 +146,25 @@ def test_a_changed_graph_is_run_as_it_is():
     next(node for node in module.graph.nodes if node.op == "call_function").target = operator.pos
     module.recompile()
     assert module(2) == (2,)
+
+
+def test_torch_finds_itself_under_a_mode():
+    """Where a mode sees torch's functions C imports torch, by the builtins of who called it."""
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    def build(graph, x):
+        graph.call_function(torch._C._set_grad_enabled, (False,))
+        found = graph.call_function(operator.mul, (x, 2))
+        graph.call_function(torch._C._set_grad_enabled, (True,))
+        return found
+
+    seen = []
+    module = GraphCodeModule({}, graph_of(build, "x"))
+    with Mode():
+        (found,) = module.forward(torch.ones(2))
+    assert found.tolist() == [2, 2]
+    assert torch._C._set_grad_enabled in seen

@@ -6,6 +6,7 @@ another's graph a function that stands for it: it takes what the frame had, as t
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Sequence
 from types import CellType, CodeType, FunctionType
@@ -197,7 +198,7 @@ def passing_on(code: CodeType, which: int) -> FunctionType:
     names = [generated.own("inner")]
     made = assemble(body, like=code, argnames=names, varnames=names, cellvars=(), freevars=())
     _set_apart(made)
-    return FunctionType(made, {}, code.co_name)
+    return FunctionType(made, {"__builtins__": builtins}, code.co_name)
 
 
 def check_initialised(result: Any) -> None:

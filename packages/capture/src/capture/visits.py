@@ -5,6 +5,7 @@ In: operations as they are evaluated, only where a tracer watches. Out: instruct
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from dataclasses import field
 from dis import Positions
@@ -98,4 +99,4 @@ def _passing_function(visit: Visit) -> FunctionType:
         flags=_PLAIN,
     )
     _native.mark_skip(code)
-    return FunctionType(code, {})
+    return FunctionType(code, {"__builtins__": builtins})

@@ -5,6 +5,7 @@ Flows in: text and the objects that it refers to by name. Flows out: what the te
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import linecache
 import os
@@ -60,7 +61,8 @@ def build_function(code: CodeType, text: Callable[[], str], *, title: str) -> Fu
     linecache.cache[name] = (0, None, _Lines(text), name)
     _alive[name] = 1
     weakref.finalize(code, _forget_part, name).atexit = False
-    return FunctionType(code, {"__name__": title})
+    # C imports by the builtins that it finds in the globals of who called it, as torch does where a mode sees its functions.
+    return FunctionType(code, {"__name__": title, "__builtins__": builtins})
 
 
 class _Lines(list[str]):

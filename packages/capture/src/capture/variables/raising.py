@@ -5,6 +5,7 @@ In: the operations that such an exception passed. Out: functions at their places
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -38,7 +39,7 @@ def raiser(passed: Passed) -> FunctionType:
         made = assemble(body, like=code, argnames=names, varnames=names, cellvars=(), freevars=(), flags=_PLAIN)
         _native.mark_skip(made)
         note_raiser(made, code)
-        inner = FunctionType(made, {}, code.co_name)
+        inner = FunctionType(made, {"__builtins__": builtins}, code.co_name)
     assert inner is not None
     return inner
 
