@@ -91,7 +91,12 @@ def prepare_graph(
     with fixed_ambient(), computing_on_the_host():
         if options.random != "eager":
             chosen = options.random == "kernel"
-            draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels, recorded)
+
+            # What is replayed and what runs otherwise draws the same, by a launch.
+            def told(device: torch.device) -> bool:
+                return not recorded and traits(device).tells_state
+
+            draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels, told)
         if options.channels_last:
             channels_last(graph, traits, LOWERINGS)
 

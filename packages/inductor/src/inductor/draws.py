@@ -19,7 +19,7 @@ from torch import Tensor
 
 from inductor.philox import random_bits
 from inductor.seeds import drawn_seeds
-from symshapes import ELEMENTWISE, register_fake, register_function, register_launches
+from symshapes import ELEMENTWISE, RANDOM, register_fake, register_function, register_launches
 
 DIGITS: dict[torch.dtype, int] = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
 """Random bits of a uniform number, as many as the dtype holds: so that none rounds to 1."""
@@ -33,7 +33,7 @@ _SIGNATURES = {
     "integers": "(Tensor seeds, int which, SymInt[] size, int low, int high, *, ScalarType dtype) -> Tensor",
 }
 _library = torch.library.Library("in_kernel", "DEF")
-_library.define("seeds(int count, Device device) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_library.define("seeds(int count, Device device) -> Tensor", tags=(RANDOM,))
 _library.impl("seeds", drawn_seeds, "CompositeExplicitAutograd")
 for _name, _signature in _SIGNATURES.items():
     _library.define(_name + _signature, tags=(ELEMENTWISE,))

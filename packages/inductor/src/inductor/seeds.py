@@ -3,7 +3,8 @@
 Flows in: how many, and for which device. Flows out: a tensor of them, told by the state of the device's default generator, which moves on.
 
 A launch that draws a few seeds costs the host several times what a kernel's launch does, and the device the time between two kernels.
-CUDA's generators say where they stand, so that seeds are made for many states at once, and a run takes those of the state it finds.
+Where generators say where they stand (`DeviceTraits.tells_state`) seeds are made for many states at once, and a run takes those of the
+state it finds.
 """
 
 from __future__ import annotations
@@ -29,33 +30,32 @@ _KEPT = 16
 _MOVING = threading.Lock()
 
 
-def tells_state(device: torch.device) -> bool:
-    """Whether the device's default generator says where it stands."""
-    return device.type == "cuda"
+_module = functools.cache(torch.get_device_module)
 
 
 def drawn_seeds(count: int, device: torch.device) -> Tensor:
-    """So many seeds (int64, all bits random) from the default generator of a CUDA device.
+    """So many seeds (int64, all bits random) from the device's default generator.
 
-    The same state gives the same ones. While the program records a CUDA graph they are drawn by a launch, which draws others at each replay.
+    The same state gives the same ones. While the program records launches they are drawn by a launch, which draws others at each replay.
     """
-    if torch.cuda.is_current_stream_capturing():
+    module = _module(device.type)
+    if module.is_current_stream_capturing():
         return _launched(count, device, None)
-    if not torch.cuda.default_generators:
-        torch.cuda.init()
+    if not module.default_generators:
+        module.init()
     index = current_cuda_device() if device.index is None else device.index
-    generator = torch.cuda.default_generators[index]
+    generator = module.default_generators[index]
     with _MOVING:
         seed, offset = generator.initial_seed(), generator.get_offset()
         generator.set_offset(offset + _STEP)
     block, row = divmod(offset // _STEP, ROWS)
-    return _block(seed, block, count, index, current_raw_stream(index)).select(0, row)
+    return _block(seed, block, count, device.type, index, current_raw_stream(index)).select(0, row)
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _block(seed: int, block: int, count: int, index: int, stream: int) -> Tensor:
+def _block(seed: int, block: int, count: int, kind: str, index: int, stream: int) -> Tensor:
     """The seeds of states that follow each other, a row for each. Kept by stream, too: what is launched on another one would have to wait."""
-    device = torch.device("cuda", index)
+    device = torch.device(kind, index)
     numbers = struct.pack("<QQQ", seed % (1 << 64), block, count)
     key = int.from_bytes(blake2b(numbers, digest_size=8, usedforsecurity=False).digest(), "little")
     with torch.inference_mode(False), torch.no_grad():  # a backward may keep them

@@ -74,6 +74,8 @@ class DeviceTraits:
     draws_in_kernels: bool = False
     """Whether random numbers are drawn within the kernels that use them unless `Options.random` says otherwise: where a launch and
     memory cost more than drawing again, and nobody expects eager's numbers."""
+    tells_state: bool = False
+    """Whether the device's default generator says where it stands (`get_offset`), so that the seeds of such draws need no launch."""
     large_pages: int | None = None
     """Where fresh memory is mapped a page at a time as it is touched: bytes from which on it had better be large pages. A
     backend that says so returns from `build`, beside the kernels, `_fresh_<device type>(tensor, bytes)`, which is called on

@@ -28,9 +28,11 @@ DRAWS: dict[Any, Rule] = {}
 """By operator."""
 
 
-def draw_in_kernels(graph: fx.Graph, wanted: Callable[[torch.device], bool], recorded: bool = False) -> int:
+def draw_in_kernels(
+    graph: fx.Graph, wanted: Callable[[torch.device], bool], told: Callable[[torch.device], bool] = lambda _: False
+) -> int:
     """Replace the draws of devices where it is `wanted` (see `replace_draws`); returns how many were replaced."""
-    return replace_draws(graph, DRAWS, wanted, recorded)
+    return replace_draws(graph, DRAWS, wanted, told)
 
 
 def _draws(*targets: Any) -> Callable[[Rule], Rule]:

@@ -20,7 +20,6 @@ from torch import fx
 from inductor.draws import SEEDS
 from inductor.passes.graphs import remove_unread
 from inductor.passes.patterns import argument_of
-from inductor.seeds import tells_state
 from symshapes import SYMBOLIC, dataclass, expr_of
 
 aten = torch.ops.aten
@@ -77,14 +76,14 @@ class _Seeds:
     like: torch.Tensor
     draws: list[fx.Node] = field(default_factory=list)
 
-    def place(self, recorded: bool) -> None:
+    def place(self, told: Callable[[torch.device], bool]) -> None:
         """Put the call that draws them where the first draw stands."""
         if not self.draws:
             return
         graph = self.first.graph
         count = len(self.draws)
         with graph.inserting_before(self.draws[0]):
-            if tells_state(self.like.device) and not recorded:
+            if told(self.like.device):
                 made = graph.call_function(SEEDS, (count, self.like.device))
             else:
                 whole = -(1 << 63), (1 << 63) - 1
@@ -153,12 +152,15 @@ Rule = Callable[[Draw], bool]
 
 
 def replace_draws(
-    graph: fx.Graph, rules: Mapping[Any, Rule], wanted: Callable[[torch.device], bool], recorded: bool = False
+    graph: fx.Graph,
+    rules: Mapping[Any, Rule],
+    wanted: Callable[[torch.device], bool],
+    told: Callable[[torch.device], bool] = lambda _: False,
 ) -> int:
     """Replace the draws of devices where it is `wanted`; returns how many were replaced.
 
     Args:
-        recorded: launches may be recorded and replayed: then one of them draws the seeds, and runs that are replayed and others draw the same.
+        told: whether a device's seeds are told by where its generator stands (`inductor.seeds`). Elsewhere a launch draws them.
     """
     sizes = _Sizes()
     seeds: dict[tuple[torch.device, bool], _Seeds] = {}
@@ -187,6 +189,6 @@ def replace_draws(
             read.update(dict.fromkeys(node.all_input_nodes))
             graph.erase_node(node)
     for each in seeds.values():
-        each.place(recorded)
+        each.place(told)
     remove_unread(*read)
     return count

@@ -58,6 +58,7 @@ class TritonBackend:
             module=f"torch.{device_type}",
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
+            tells_state=device_type == "cuda",
             joins=4,
             keeps_totals=True,
         )

@@ -14,6 +14,7 @@ from symshapes.facts.layout import (
 )
 from symshapes.facts.operators import (
     ELEMENTWISE,
+    RANDOM,
     OperatorFacts,
     WrittenArgument,
     facts_if_operator,
@@ -45,6 +46,7 @@ __all__ = [
     "INTEGERS",
     "NOTHING",
     "NUMBER_DTYPES",
+    "RANDOM",
     "Operand",
     "OperatorFacts",
     "WrittenArgument",

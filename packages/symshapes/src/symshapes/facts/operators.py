@@ -17,6 +17,8 @@ from symshapes.records import dataclass
 
 ELEMENTWISE = torch.Tag.pointwise
 """The tag by which an operator says, where it is defined, that `OperatorFacts.elementwise` holds of it."""
+RANDOM = torch.Tag.nondeterministic_seeded
+"""The same for `OperatorFacts.random`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _derive(op: Any) -> OperatorFacts:
     composite = _torch.is_composite(op)
     aliases = any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
     hides_views = schema.name in _HIDDEN_VIEWS
-    random = torch.Tag.nondeterministic_seeded in op.tags
+    random = RANDOM in op.tags
     return OperatorFacts(
         written=written,
         returns_written=tuple(
