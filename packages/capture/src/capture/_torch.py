@@ -613,7 +613,7 @@ def refuses_writes(tensor: torch.Tensor) -> bool:
     """
     with without_functions():
         if not tensor._is_view():
-            return tensor.is_leaf
+            return tensor.is_leaf and tensor.requires_grad
         base = tensor._base
         return base is None or base.is_leaf or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
 
