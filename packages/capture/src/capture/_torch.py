@@ -607,15 +607,20 @@ def is_view(tensor: torch.Tensor) -> bool:
 
 
 def refuses_writes(tensor: torch.Tensor) -> bool:
-    """Whether autograd lets nobody write to a tensor that requires gradients: a leaf, a view of one, or one of views made so that it cannot tell.
+    """Whether autograd lets nobody write what has gradients to a tensor: a leaf that gets some, a view of one, or a view made so that it cannot
+    tell. One that gets none, and a view of such, may be written to.
 
     How a view was made is nowhere to be read in public.
     """
     with without_functions():
         if not tensor._is_view():
-            return tensor.is_leaf and tensor.requires_grad
+            return _gets_gradients(tensor)
         base = tensor._base
-        return base is None or base.is_leaf or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
+        return base is None or _gets_gradients(base) or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
+
+
+def _gets_gradients(tensor: torch.Tensor) -> bool:
+    return tensor.is_leaf and tensor.requires_grad
 
 
 #: What is read of such a tensor past what its class makes of it.

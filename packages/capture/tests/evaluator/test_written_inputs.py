@@ -30,7 +30,12 @@ INPUTS: dict[str, Callable[[], torch.Tensor]] = {
     "one of several views": lambda: (torch.ones(2, 4, requires_grad=True) * 1).unbind()[0],
     "a view made without gradients": made_without_gradients,
     "without gradients": lambda: torch.ones(4),
+    "a view without gradients": lambda: torch.ones(2, 4)[0],
+    "one of several without gradients": lambda: torch.ones(2, 4).unbind()[0],
 }
+
+
+WEIGHT = torch.full((4,), 3.0, requires_grad=True)
 
 
 def written_to(x, seen):
@@ -56,6 +61,12 @@ def a_view_is_written_to(x, seen):
     return x * 2
 
 
+def given_gradients(x, seen):
+    seen.append(1)
+    x.copy_(WEIGHT * 2)
+    return x * 2
+
+
 def outcome(fn: Callable[..., Any], make: Callable[[], torch.Tensor]) -> Any:
     x, seen = make(), []
     try:
@@ -65,7 +76,7 @@ def outcome(fn: Callable[..., Any], make: Callable[[], torch.Tensor]) -> Any:
     return result, seen, x.tolist()
 
 
-@pytest.mark.parametrize("fn", [written_to, handled, a_view_is_written_to])
+@pytest.mark.parametrize("fn", [written_to, handled, a_view_is_written_to, given_gradients])
 def test_a_write_that_autograd_refuses(fn: Callable[..., Any]) -> None:
     for first, second in itertools.permutations(INPUTS, 2):
         compiled = capture.compile(fn)
@@ -83,3 +94,12 @@ def test_leaves_are_written_to_beside_their_gradients() -> None:
     compiled = capture.compile(step, fullgraph=True)
     for make in (leaf, INPUTS["computed"], leaf):
         assert torch.equal(compiled(make()), step(make()))
+
+
+@pytest.mark.parametrize("name", ["without gradients", "a view without gradients", "computed", "a view"])
+def test_what_may_be_given_gradients_ends_no_graph(name: str) -> None:
+    compiled = capture.compile(given_gradients, fullgraph=True)
+    for _ in range(2):
+        x = INPUTS[name]()
+        (gradient,) = torch.autograd.grad(compiled(x, []).sum(), WEIGHT)
+        assert gradient.tolist() == [4] * 4 and x.tolist() == [6] * 4
