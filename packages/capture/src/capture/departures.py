@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._torch import as_class, neg_view, unasked
+from ._torch import neg_view, unasked
 from .bytecode import build
 from .emit import Emitter
 from .evaluator.machine import Machine
+from .plain_tensors import as_class
 from .variables.autograd_history import Act
 from .variables.base import Variable
 from .variables.reconstruction import CannotReconstruct

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch.fx.graph import CodeGen
 
-from symshapes import LazyGraphModule, build_function
+from symshapes import LazyGraphModule, build_function, read_last
 
 from .bytecode.decode import CACHE_UNITS
 from .bytecode.dialect import current
@@ -102,7 +102,7 @@ class _Coder:
         lines, parts = bytearray((_NO_COLUMNS, 0)), [_units("RESUME")]
         given, most = 1, 0
         names, loads, out = self._locals, self._loads, self._out
-        for node, over in zip(self._nodes, self._over(), strict=True):
+        for node, over in zip(self._nodes, read_last(self._nodes), strict=True):
             if node.type is not None or "is_wrapped" in node.meta:
                 raise _NotPlain
             if node.op == "placeholder":
@@ -147,17 +147,6 @@ class _Coder:
             co_name=_CALLED,
             co_qualname=_CALLED,
         )
-
-    def _over(self) -> list[list[str]]:
-        """For each node the names that nothing reads after it, of those that something reads."""
-        found: list[list[str]] = []
-        read: set[fx.Node] = set()
-        for node in reversed(self._nodes):
-            last = [each for each in node.all_input_nodes if each not in read]
-            read.update(last)
-            found.append([each.name for each in last])
-        found.reverse()
-        return found
 
     def _call(self, node: fx.Node) -> None:
         op, out = node.op, self._out

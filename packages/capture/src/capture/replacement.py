@@ -17,7 +17,7 @@ from torch import fx
 from symshapes import SYMBOLIC, dataclass, hint_of
 
 from . import _native
-from ._torch import plain_of, unasked
+from ._torch import unasked
 from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
@@ -34,6 +34,7 @@ from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind, LettingGo
 from .lifetimes import lifetimes_of
+from .plain_tensors import plain_of
 from .resume import names_beside, origin_of, seen_by_super
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Applied, Local, Made, Source

@@ -78,6 +78,7 @@ with imported_to_stay():
         reset_generated,
     )
     from symshapes.graph_module import LazyGraphModule
+    from symshapes.graph_text import read_last
     from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, SymbolFacts
     from symshapes.infra_mode import InfraMode
     from symshapes.lazy import import_whole, lazy_package
@@ -216,6 +217,7 @@ __all__ = [
     "print_expr",
     "python_kernels",
     "read_exprs",
+    "read_last",
     "refused",
     "register_fake",
     "register_function",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -52,6 +52,18 @@ def forward_text(graph: fx.Graph) -> tuple[str, dict[str, Any]] | None:
         return None
 
 
+def read_last(nodes: Sequence[fx.Node]) -> list[list[str]]:
+    """For each node of a graph, in order, the names that nothing reads after it, of those that something reads: what it lets go of."""
+    found: list[list[str]] = []
+    read: set[fx.Node] = set()
+    for node in reversed(nodes):
+        last = [each for each in node.all_input_nodes if each not in read]
+        read.update(last)
+        found.append([each.name for each in last])
+    found.reverse()
+    return found
+
+
 class _Writer:
     def __init__(self, graph: fx.Graph) -> None:
         self._nodes = list(graph.nodes)
@@ -66,7 +78,7 @@ class _Writer:
     def text(self) -> tuple[str, dict[str, Any]]:
         given: list[str] = []
         lines: list[str] = []
-        for node, over in zip(self._nodes, self._over(), strict=True):
+        for node, over in zip(self._nodes, read_last(self._nodes), strict=True):
             if node.type is not None or node.meta.get("is_wrapped"):
                 raise _Unwritten
             if node.op == "placeholder":
@@ -80,16 +92,6 @@ class _Writer:
                 lines.append(f"    {f'{node.name} = ' if node.users else ''}{self._call(node)}{gone}")
         head = f"def forward({', '.join(['self', *given])}):"
         return "\n".join([head, *lines, ""]), self._names
-
-    def _over(self) -> list[list[str]]:
-        """For each node the names that nothing reads after it, of those that something reads."""
-        found: list[list[str]] = []
-        read: set[fx.Node] = set()
-        for node in reversed(self._nodes):
-            last = [each for each in node.all_input_nodes if each not in read]
-            read.update(last)
-            found.append([each.name for each in last])
-        return found[::-1]
 
     def _call(self, node: fx.Node) -> str:
         target, args = node.target, node.args

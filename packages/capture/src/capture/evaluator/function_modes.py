@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from capture import _torch
 from capture.errors import NotConstant, Unsupported
+from capture.plain_tensors import as_class
 from capture.variables.base import Args, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.default_devices import DefaultDevice
@@ -257,7 +258,7 @@ class FunctionModes:
             if value.cls is torch.nn.Parameter:
                 found = torch.nn.Parameter(found)
             elif value.cls is not torch.Tensor:
-                found = _torch.as_class(found, value.cls)
+                found = as_class(found, value.cls)
         elif isinstance(value, Slice):
             found = slice(*[self._stand_in(part, made) for part in value.parts])
         elif isinstance(value, Tuple | List):

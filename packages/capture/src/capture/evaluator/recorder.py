@@ -15,6 +15,7 @@ from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
+from capture.plain_tensors import like_plain, plain_of
 from capture.settings import SETTERS, SETTINGS, in_force
 from capture.sources import Applied, Const, Source
 from capture.variables.assumptions import Guards
@@ -151,14 +152,14 @@ class GraphRecorder:
         if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # no fake could be given it
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
         is_plain = type(value) in _PLAIN_TENSORS
-        place = source if is_plain else Applied(source, _torch.plain_of, 0)
+        place = source if is_plain else Applied(source, plain_of, 0)
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
             # One from outside is of no level, and was not made in a block of the frame's.
             with _torch.beneath_levels() if _torch.in_transform() else _NOTHING, self.inference.outside:
                 fake = self.fake_mode.from_tensor(
-                    value if is_plain else _torch.like_plain(value),
+                    value if is_plain else like_plain(value),
                     source=sizes_known.name(source),
                     policy=policy,
                     alike=None if policy is None else sizes_known.alike(source, value.dim()),

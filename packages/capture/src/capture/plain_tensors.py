@@ -1,0 +1,50 @@
+"""Tensors of the program's classes and the plain ones of torch's that graphs have in their place: one over the memory of the other.
+
+No class is asked about it, and the history goes along as it does in eager, whatever mode of autograd is in force.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ._torch import inference_guard, make_subclass, without_functions
+
+
+def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
+    """A tensor of this class over the memory of another, with its history or none, whatever mode is in force; no class is asked."""
+    with without_functions():
+        return _alias(tensor, cls, _has_history(tensor))
+
+
+def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
+    """The memory of a tensor of a class of the program's, as a tensor of torch's own class: what a graph takes in its place.
+
+    Gradients go on to the tensor, whatever mode the graph begins in.
+    """
+    with without_functions():
+        return _alias(tensor, torch.Tensor, tensor.requires_grad)
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # a view whose base was written to in a way that leaves it none
+        return False
+
+
+def _alias(tensor: torch.Tensor, cls: type, differentiates: bool) -> torch.Tensor:
+    if torch.is_grad_enabled() is differentiates or not tensor.requires_grad:
+        return tensor.as_subclass(cls)
+    if not differentiates:
+        with torch.no_grad():
+            return tensor.as_subclass(cls)
+    with inference_guard(False), torch.enable_grad():
+        return tensor.as_subclass(cls)
+
+
+def like_plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The same to make a fake of: a leaf where the tensor is one."""
+    if not tensor.is_leaf:
+        return plain_of(tensor, 0)
+    with without_functions():
+        return make_subclass(torch.Tensor, tensor, tensor.requires_grad)
