@@ -61,14 +61,22 @@ def _run_network(
     return output, last[0], last[1] if cx is not None else hx.new_empty(0)
 
 
+def _torchs(how: Sequence[Any]) -> tuple[Any, ...]:
+    """How a network runs, from its kind on, as torch's own operators take it, which are told of dropout, too."""
+    *first, train, bidirectional, batch_sizes = how
+    return *first, 0.0, train, bidirectional, batch_sizes, None
+
+
+def _shapes(input: Tensor, weights: list[Tensor], each: int, *states_and_how: Any) -> tuple[Tensor, Tensor, Tensor]:
+    hx, cx, *how = states_and_how
+    output, hidden, cell, *_ = aten._cudnn_rnn.default(input, weights, each, None, hx, cx, *_torchs(how))
+    return output, hidden, cell
+
+
 def _shapes_of_network(
     input: Tensor, weights: list[Tensor], biases: bool, *others: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`others`: as `_cudnn_rnn` takes them, too, which is told of no dropout."""
-    *how, train, bidirectional, batch_sizes = others
-    given = weights, 4 if biases else 2, None, *how, 0.0, train, bidirectional, batch_sizes, None
-    output, hidden, cell, *_ = aten._cudnn_rnn.default(input, *given)
-    return output, hidden, cell
+    return _shapes(input, weights, 4 if biases else 2, *others)
 
 
 _library.impl("cudnn_network", _run_network, "CompositeExplicitAutograd")
@@ -103,9 +111,10 @@ class _Layout:
         return [memory.narrow(0, at, math.prod(size)).view(*size) for size, at in places]
 
 
-def _layout(weights: Sequence[Tensor], each: int, *how: Any) -> _Layout:
-    first = weights[0]
-    return _layout_of(tuple(w.shape for w in weights), first.dtype, first.device, each, *how)
+def _layout(weights: Sequence[Tensor], each: int, how: Sequence[Any]) -> _Layout:
+    mode, hidden_size, proj_size, layers, _, _, bidirectional, _ = how
+    sizes, first = tuple(w.shape for w in weights), weights[0]
+    return _layout_of(sizes, first.dtype, first.device, each, mode, hidden_size, proj_size, layers, bidirectional)
 
 
 @functools.lru_cache(maxsize=256)
@@ -141,39 +150,26 @@ _library.define(
 
 
 def network_trained(
-    input: Tensor,
-    weights: list[Tensor],
-    each: int,
-    hx: Tensor,
-    cx: Tensor | None,
-    mode: int,
-    hidden_size: int,
-    proj_size: int,
-    layers: int,
-    batch_first: bool,
-    train: bool,
-    bidirectional: bool,
-    batch_sizes: list[int],
-    kept_bytes: int,
+    input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, *others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`aotgrad::cudnn_network_trained`: output, last states (the second is empty where there is one) and what the backward wants.
 
     Args:
         each: weights of a layer and direction.
-        mode: cuDNN's number of the kind of network.
-        kept_bytes: of what the backward wants; -1: any.
+        others: the kind of network by cuDNN's number and how it runs, in the schema's order; last the bytes of what the backward wants
+            (-1: any), which only say how long it is where nothing runs.
     """
-    memory = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional).found(weights)
-    how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, batch_sizes, None
-    output, hidden, cell, kept, _ = aten._cudnn_rnn.default(input, weights, each, memory, hx, cx, *how)
+    *how, _ = others
+    memory = _layout(weights, each, how).found(weights)
+    output, hidden, cell, kept, _ = aten._cudnn_rnn.default(input, weights, each, memory, hx, cx, *_torchs(how))
     return output, hidden, cell, kept
 
 
 def _shapes_trained(input: Tensor, weights: list[Tensor], each: int, *others: Any) -> tuple[Tensor, ...]:
-    *how, kept_bytes = others
-    results = _shapes_of_network(input, weights, each >= 4, *how)
+    *states_and_how, kept_bytes = others
     size = torch.library.get_ctx().new_dynamic_size() if kept_bytes == _ANY else kept_bytes
-    return *results, torch.empty(size, dtype=torch.uint8, device=input.device)
+    kept = torch.empty(size, dtype=torch.uint8, device=input.device)
+    return *_shapes(input, weights, each, *states_and_how), kept
 
 
 def network_backward(
@@ -186,34 +182,25 @@ def network_backward(
     grad_output: Tensor | None,
     grad_hy: Tensor | None,
     grad_cy: Tensor | None,
-    mode: int,
-    hidden_size: int,
-    proj_size: int,
-    layers: int,
-    batch_first: bool,
-    train: bool,
-    bidirectional: bool,
-    batch_sizes: list[int],
-    kept: Tensor,
-    wanted: list[bool],
+    *others: Any,
 ) -> list[Tensor]:
-    """`aotgrad::cudnn_network_backward`: gradients of the input and of the states, each empty where it is not `wanted`, then of the weights.
+    """`aotgrad::cudnn_network_backward`: gradients of the input and of the states, each empty where it is not wanted, then of the weights.
 
     Args:
-        kept: what the forward kept, which this may write over.
-        wanted: of input, first and second state, and all weights.
+        others: how the network runs, as `network_trained` is told; then what the forward kept, which this may write over, and which
+            gradients are wanted: of input, first and second state, and all weights.
 
     Raises:
         RuntimeError: for a network in evaluation, as eager.
     """
-    memory = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional).found(weights)
+    *how, kept, wanted = others
+    memory = _layout(weights, each, how).found(weights)
     # The library writes to what was kept. Who keeps the graph reads it again, and so may one outside of a backward (a gradient that the
     # program asks for within a forward), where torch says that the graph is kept.
     mine = kept.clone() if _torch.keeps_graph() else kept
-    how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, batch_sizes, None
     gradients = grad_output, grad_hy, grad_cy
     *found, of_weights = aten._cudnn_rnn_backward.default(
-        input, weights, each, memory, hx, cx, output, *gradients, *how, mine, wanted
+        input, weights, each, memory, hx, cx, output, *gradients, *_torchs(how), mine, wanted
     )
     nothing = input.new_empty(0)
     return [*(nothing if one is None else one for one in found), *(of_weights if wanted[3] else ())]
@@ -222,8 +209,7 @@ def network_backward(
 def _shapes_of_backward(
     input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, *others: Any
 ) -> list[Tensor]:
-    wanted = others[-1]
-    *_, batch_first, _, _, batch_sizes, _, _ = others
+    *_, batch_first, _, _, batch_sizes, _, wanted = others
     made = [t.new_empty(t.shape) for t in (input, hx, hx if cx is None else cx, *weights)]
     if batch_first and not batch_sizes:  # the library's, transposed
         made[0] = input.new_empty([input.shape[at] for at in (1, 0, 2)]).transpose(0, 1)
@@ -241,33 +227,26 @@ for _name, _function, _fake in (
 
 
 def _kept_bytes(
-    metadata: tuple[Any, ...], each: int, mode: int, hidden_size: int, proj_size: int, layers: int, *others: Any
+    input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, how: Sequence[Any]
 ) -> int:
     """What the library keeps for its backward, under the settings of this moment: only a run tells."""
-    batch_first, train, bidirectional, batch_sizes = others
+    metadata = [(t.shape, t.dtype, t.device) for t in (input, hx, *weights)]
     with _disable_current_modes(), _torch.BelowAutograd(), torch.inference_mode(False):
-        input, hx, cx, *weights = (
-            None if one is None else torch.zeros(one[0], dtype=one[1], device=one[2]) for one in metadata
-        )
-        layout = _layout(weights, each, mode, hidden_size, proj_size, layers, bidirectional)  # type: ignore[arg-type]
-        memory = weights[0].new_zeros(layout.size)  # type: ignore[union-attr]
-        laid = layout.parts(memory, [w.shape for w in weights])  # type: ignore[union-attr]
-        how = mode, hidden_size, proj_size, layers, batch_first, 0.0, train, bidirectional, [*batch_sizes], None
-        kept: Tensor = aten._cudnn_rnn.default(input, laid, each, memory, hx, cx, *how)[3]
-    return kept.numel()
+        x, hidden, *zeros = (torch.zeros(size, dtype=dtype, device=device) for size, dtype, device in metadata)
+        cell = None if cx is None else torch.zeros(cx.shape, dtype=cx.dtype, device=cx.device)
+        layout = _layout(zeros, each, how)
+        laid = layout.parts(zeros[0].new_zeros(layout.size), [w.shape for w in zeros])
+        return network_trained(x, laid, each, hidden, cell, *how, _ANY)[3].numel()
 
 
 def _in_training(input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, *how: Any) -> Any:
     """The network that keeps what its backward wants; its weights' memory is no result, for the backward finds it again."""
     if not torch.cuda.is_available():
         raise Unsupported("training of cuDNN's recurrent layers where there is no GPU to ask what they keep")
-    tensors = [input, hx, cx, *weights]
-    if any(type(size) is not int for t in tensors if t is not None for size in t.shape):
-        wanted = _ANY
-    else:
-        metadata = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in tensors)
-        wanted = _kept_bytes(metadata, each, *how[:-1], tuple(how[-1]))
-    results = torch.ops.aotgrad.cudnn_network_trained.default(input, weights, each, hx, cx, *how, wanted)
+    given = input, weights, each, hx, cx
+    sizes = [size for t in (input, hx, cx, *weights) if t is not None for size in t.shape]
+    kept = _kept_bytes(*given, how) if all(type(size) is int for size in sizes) else _ANY
+    results = torch.ops.aotgrad.cudnn_network_trained.default(*given, *how, kept)
     return *results, input.new_empty(0)
 
 
@@ -297,28 +276,15 @@ def cudnn_rnn(
         buffer: where all of them lie.
     """
     states = hx, cx if mode == _LSTM else None
+    how = mode, hidden_size, proj_size, layers, batch_first, train, bidirectional, batch_sizes
     apart = buffer is not None or (train and dropout > 0)
     if torch.is_grad_enabled():
         if apart:
             raise Unsupported("training of cuDNN's recurrent layers that drop, or whose weights the program laid out")
-        how = mode, hidden_size, proj_size, layers, batch_first, train, bidirectional, batch_sizes
         return _in_training(input, weights, each, *states, *how)
     if apart:
         return NotImplemented
-    output, hidden, cell = torch.ops.aotgrad.cudnn_network.default(
-        input,
-        weights,
-        each >= 4,
-        *states,
-        mode,
-        hidden_size,
-        proj_size,
-        layers,
-        batch_first,
-        train,
-        bidirectional,
-        batch_sizes,
-    )
+    output, hidden, cell = torch.ops.aotgrad.cudnn_network.default(input, weights, each >= 4, *states, *how)
     return output, hidden, cell, input.new_empty(0, dtype=torch.uint8), input.new_empty(0)
 
 
