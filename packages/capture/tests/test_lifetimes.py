@@ -6,27 +6,27 @@ import functools
 import gc
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from lifetimes import HOLDER, LOG, STATE, Last, Plain, Program, assert_told_alike, closing, let_go_of_all
+from lifetimes import (  # noqa: F401  (nothing_is_left is a fixture)
+    HOLDER,
+    LOG,
+    STATE,
+    Last,
+    Plain,
+    Program,
+    Programs,
+    assert_told_alike,
+    closing,
+    nothing_is_left,
+)
 
 import capture
 
-PROGRAMS: list[Program] = []
-
-
-def program(fn: Program) -> Program:
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    let_go_of_all()
+program = Programs()
 
 
 class Narrow:
@@ -288,7 +288,7 @@ def generators(x: torch.Tensor) -> Any:
     return x + other
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", program, ids=lambda fn: fn.__name__)
 def test_when_objects_die(fn: Program) -> None:
     assert_told_alike(fn)
 

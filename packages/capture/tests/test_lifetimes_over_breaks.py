@@ -10,22 +10,23 @@ from typing import Any
 
 import pytest
 import torch
-from lifetimes import LOG, STATE, Last, Plain, Program, assert_told_alike, closing, let_go_of_all, made, tell
+from lifetimes import (  # noqa: F401  (nothing_is_left is a fixture)
+    LOG,
+    STATE,
+    Last,
+    Plain,
+    Program,
+    Programs,
+    assert_told_alike,
+    closing,
+    made,
+    nothing_is_left,
+    tell,
+)
 
 import capture
 
-PROGRAMS: list[Program] = []
-
-
-def program(fn: Program) -> Program:
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    let_go_of_all()
+program = Programs()
 
 
 @program
@@ -421,7 +422,7 @@ def not_read_where_it_raises(x: torch.Tensor) -> Any:
     return x + 1, o
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", program, ids=lambda fn: fn.__name__)
 def test_when_objects_die(fn: Program) -> None:
     assert_told_alike(fn)
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 import torch
 
 import capture
@@ -17,6 +18,14 @@ LOG: list[Any] = []
 STATE: dict[str, Any] = {}
 """What is held outside of it, under a name."""
 Program = Callable[[torch.Tensor], Any]
+
+
+class Programs(list[Program]):
+    """Those of one file, each noted by a decorator."""
+
+    def __call__(self, fn: Program) -> Program:
+        self.append(fn)
+        return fn
 
 
 def line() -> int:
@@ -82,7 +91,9 @@ def assert_told_alike(fn: Program) -> None:
         assert told(compiled) == expected
 
 
-def let_go_of_all() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Iterator[None]:
     """What programs put into `STATE` and `HOLDER` says when it dies, while there is still somebody to tell."""
+    yield
     STATE.clear()
     vars(HOLDER).clear()
