@@ -281,6 +281,22 @@ class Elsewhere(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def plain(*sizes: int) -> Any:
+    return count(*sizes).as_subclass(Plain)
+
+
+def noting(*sizes: int) -> Any:
+    return count(*sizes).as_subclass(Noting)
+
+
+class Parameter(torch.nn.Parameter):
+    pass
+
+
+class MorePlain(Plain):
+    pass
+
+
 def alike(a: Any, b: Any) -> bool:
     """Whether two values are of the same classes, with the same numbers and attributes."""
     if type(a) is not type(b):
