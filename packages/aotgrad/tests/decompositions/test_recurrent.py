@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -200,7 +201,8 @@ def test_a_backward_finds_them_again(name: str, wanted: list[bool]) -> None:
         inputs += [torch.empty(w.shape, device="cuda") for each in module.all_weights for w in each]
         with torch.no_grad():
             graph = aotgrad.trace_inference(program, inputs).graph
-    assert graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network_backward.default)
+    (node,) = graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network_backward.default)
+    assert node.args[-1] is True  # outside of a backward
     results = [node.meta["val"] for node in graph.output_node().args[0]]
     expected = [inputs[at] for at, asked in enumerate(wanted[:3]) if asked] + inputs[6:] * wanted[3]
     assert [r.shape for r in results] == [e.shape for e in expected]
@@ -222,3 +224,38 @@ def test_each_call_keeps_for_its_own_backward() -> None:
         inputs = [torch.empty(size, device="cuda") for size in sizes]
         graph = aotgrad.trace_inference(program, inputs).graph
     assert len(graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network_trained.default)) == 2
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_who_keeps_a_graph_keeps_what_its_forward_kept(monkeypatch: pytest.MonkeyPatch, within: bool) -> None:
+    """Whichever backward it runs in: the program's own gradients within a forward may be computed again in another."""
+    module = nn.GRU(4, 5)
+    weights = [weight.detach() for each in module.all_weights for weight in each]
+    x, state, kept = torch.randn(7, 2, 4), torch.randn(1, 2, 5), torch.ones(8, dtype=torch.uint8)
+
+    def spends(input: Any, *others: Any) -> Any:
+        others[-2].zero_()
+        return input, None, None, weights
+
+    layout = SimpleNamespace(found=lambda weights: weights[0])
+    monkeypatch.setattr(cudnn_networks, "_layout", lambda *given: layout)
+    operator = SimpleNamespace(default=spends)
+    monkeypatch.setattr(cudnn_networks, "aten", SimpleNamespace(_cudnn_rnn_backward=operator))
+
+    class Outer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+            return value.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            how = 3, 5, 0, 1, False, True, False, [], kept, [True, False, False, True], within
+            cudnn_networks.network_backward(x, weights, 4, state, None, x, None, None, None, *how)
+            return gradient
+
+    value = torch.ones(3, requires_grad=True)
+    loss = Outer.apply(value).sum()  # type: ignore[no-untyped-call]
+    loss.backward(retain_graph=True)
+    assert kept.all()
+    loss.backward()
+    assert kept.all() if within else not kept.any()

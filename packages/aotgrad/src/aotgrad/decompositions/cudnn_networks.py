@@ -145,7 +145,7 @@ _library.define(
 _library.define(
     "cudnn_network_backward(Tensor input, Tensor[] weights, int each, Tensor hx, Tensor? cx, Tensor output, Tensor? grad_output, "
     "Tensor? grad_hy, Tensor? grad_cy, int mode, SymInt hidden_size, SymInt proj_size, int layers, bool batch_first, bool train, "
-    "bool bidirectional, SymInt[] batch_sizes, Tensor kept, bool[] wanted) -> Tensor[]"
+    "bool bidirectional, SymInt[] batch_sizes, Tensor kept, bool[] wanted, bool keeps_graph) -> Tensor[]"
 )
 
 
@@ -187,17 +187,17 @@ def network_backward(
     """`aotgrad::cudnn_network_backward`: gradients of the input and of the states, each empty where it is not wanted, then of the weights.
 
     Args:
-        others: how the network runs, as `network_trained` is told; then what the forward kept, which this may write over, and which
-            gradients are wanted: of input, first and second state, and all weights.
+        others: how the network runs, as `network_trained` is told; then what the forward kept, which this may write over, which
+            gradients are wanted (of input, first and second state, and all weights), and whether they were asked for with their graph kept.
 
     Raises:
         RuntimeError: for a network in evaluation, as eager.
     """
-    *how, kept, wanted = others
+    *how, kept, wanted, keeps_graph = others
     memory = _layout(weights, each, how).found(weights)
-    # The library writes to what was kept. Who keeps the graph reads it again, and so may one outside of a backward (a gradient that the
-    # program asks for within a forward), where torch says that the graph is kept.
-    mine = kept.clone() if _torch.keeps_graph() else kept
+    # The library writes to what was kept. Who keeps the graph reads it again: who runs the backward, or the program, which asked for
+    # gradients within a forward. That may run in any backward, as where a checkpoint computes it again.
+    mine = kept.clone() if keeps_graph or _torch.keeps_graph() else kept
     gradients = grad_output, grad_hy, grad_cy
     *found, of_weights = aten._cudnn_rnn_backward.default(
         input, weights, each, memory, hx, cx, output, *gradients, *_torchs(how), mine, wanted
@@ -209,7 +209,7 @@ def network_backward(
 def _shapes_of_backward(
     input: Tensor, weights: list[Tensor], each: int, hx: Tensor, cx: Tensor | None, *others: Any
 ) -> list[Tensor]:
-    *_, batch_first, _, _, batch_sizes, _, wanted = others
+    *_, batch_first, _, _, batch_sizes, _, wanted, _ = others
     made = [t.new_empty(t.shape) for t in (input, hx, hx if cx is None else cx, *weights)]
     if batch_first and not batch_sizes:  # the library's, transposed
         made[0] = input.new_empty([input.shape[at] for at in (1, 0, 2)]).transpose(0, 1)
@@ -299,6 +299,7 @@ def cudnn_rnn_backward(
     if dropout > 0 and train:
         return NotImplemented
     found = torch.ops.aotgrad.cudnn_network_backward.default(
-        input, weights, each, hx, cx, *given, train, bidirectional, batch_sizes, kept, wanted
+        *(input, weights, each, hx, cx, *given, train, bidirectional, batch_sizes, kept, wanted),
+        _torch.keeps_graph(),
     )
     return *(one if asked else None for one, asked in zip(found, wanted[:3], strict=False)), found[3:]
