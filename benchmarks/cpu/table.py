@@ -42,7 +42,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
     parser.add_argument("--whole", action="store_true", help="train with the models' dropout, and with AdamW")
-    parser.add_argument("--optimizer", action="store_true", help="and with its step compiled, too, in a call of its own")
+    parser.add_argument(
+        "--optimizer", action="store_true", help="and with its step compiled, too, in a call of its own"
+    )
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--freezing", action="store_true", help="parameters are constants, on both sides")
     parser.add_argument("--autotune", action="store_true", help="both sides time kernels while they compile")
