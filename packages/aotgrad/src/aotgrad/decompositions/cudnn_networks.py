@@ -224,7 +224,9 @@ for _name, _function, _fake in (
     _library.impl(f"cudnn_network_{_name}", _function, "CompositeExplicitAutograd")
     register_fake(f"aotgrad::cudnn_network_{_name}", _fake, _library)
     register_function(getattr(torch.ops.aotgrad, f"cudnn_network_{_name}").default, _function)
-register_distinct(torch.ops.aotgrad.cudnn_network_trained.default)  # each backward writes over what its own forward kept
+register_distinct(
+    torch.ops.aotgrad.cudnn_network_trained.default
+)  # each backward writes over what its own forward kept
 
 
 def _kept_bytes(
