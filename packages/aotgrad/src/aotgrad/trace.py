@@ -151,7 +151,7 @@ class Tracer(InfraMode):
         if self._others and not self._decomposing:
             form = self._others.form(func, args, kwargs)
             if form is not None:
-                return self._compute(form, args, kwargs, _merges(facts_of(func)))
+                return self._compute(form, args, kwargs, not facts_of(func).acts)
             if not facts_of(func).composite:
                 self._decomposing = True
                 try:
@@ -192,7 +192,7 @@ class Tracer(InfraMode):
         if facts.composite:
             with self:
                 return self.fake_mode.decompose(func, args, kwargs)
-        return self._compute(func, args, kwargs, _merges(facts))
+        return self._compute(func, args, kwargs, not facts.acts)
 
     def _of_its_own(self, result: Any, args: tuple[Any, ...]) -> Any:
         """A result that is an argument, or a view of one, as a tensor of its own: autograd would give the argument a history."""
@@ -614,11 +614,6 @@ class Tracer(InfraMode):
         self._track(fake, node)
         self._lifted[id(tensor)] = (tensor, fake)
         return fake
-
-
-def _merges(facts: OperatorFacts) -> bool:
-    """Whether two calls with the same arguments are one."""
-    return not (facts.acts or facts.distinct)
 
 
 def _is_told(symbol: Any, call: fx.Node) -> bool:

@@ -206,20 +206,3 @@ def test_a_backward_finds_them_again(name: str, wanted: list[bool]) -> None:
     assert [r.shape for r in results] == [e.shape for e in expected]
     if wanted[0]:
         assert results[0].stride() == (4, 8, 1)
-
-
-def test_two_runs_in_training_are_two() -> None:
-    """Each backward writes over what its own forward kept."""
-    if not torch.backends.cuda.is_built():
-        pytest.skip("this build of torch knows no CUDA tensors")
-    network = torch.ops.aotgrad.cudnn_network_trained.default
-
-    def program(x: Any, hidden: Any, *weights: Any) -> Any:
-        how = 4, hidden, hidden, MODES["lstm"], 5, 0, 1, False, True, False, [], 4096
-        return network(x, weights, *how), network(x, weights, *how)
-
-    with FakeMode(), torch.no_grad():
-        weights = [torch.empty(w.shape, device="cuda") for w in nn.LSTM(4, 5).all_weights[0]]
-        inputs = [torch.empty(7, 2, 4, device="cuda"), torch.empty(1, 2, 5, device="cuda"), *weights]
-        graph = aotgrad.trace_inference(program, inputs).graph
-    assert len(graph.find_nodes(op="call_function", target=network)) == 2

@@ -83,8 +83,6 @@ class OperatorFacts:
     """Whether a call does nothing but launch work on the device, so that this may be recorded and repeated without it: known where it
     was registered with `register_launches`, and no matter of schemas."""
 
-    distinct: bool
-    """Whether two calls with the same arguments are two, as `register_distinct` was told."""
     function: Callable[..., Any] | None
     """The function of Python's that does what a call does and may be called instead, as `register_function` was told."""
 
@@ -118,7 +116,6 @@ _CHECKING = frozenset({"aten", "symshapes"})
 _FACTS: dict[Any, OperatorFacts] = {}
 _IN_PLACE: dict[Any, Any] = {}
 _LAUNCHES: set[Any] = set()
-_DISTINCT: set[Any] = set()
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
@@ -131,13 +128,6 @@ def register_in_place(functional: Any, in_place: Any) -> None:
 def register_launches(op: Any) -> None:
     """Say of an `OpOverload` that it does nothing but launch work on the device (`OperatorFacts.launches`)."""
     _LAUNCHES.add(op)
-    _FACTS.pop(op, None)
-
-
-def register_distinct(op: Any) -> None:
-    """Say of an `OpOverload` that two calls with the same arguments are two (`OperatorFacts.distinct`): what one of them returns is memory that
-    whoever reads it may write over."""
-    _DISTINCT.add(op)
     _FACTS.pop(op, None)
 
 
@@ -205,7 +195,6 @@ def _derive(op: Any) -> OperatorFacts:
         elementwise=ELEMENTWISE in op.tags,
         unsaid=_those_of(schema, _is_statistic) if schema.name.removeprefix("aten::") in _UPDATING else (),
         launches=op in _LAUNCHES,
-        distinct=op in _DISTINCT,
         function=_FUNCTIONS.get(op),
     )
 
