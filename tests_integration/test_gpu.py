@@ -492,3 +492,20 @@ def test_a_gradient_within_leaves_networks_theirs() -> None:
         found.append([loss.detach(), gradient, *torch.autograd.grad(loss, [x, *module.parameters()])])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_networks_called_twice_train() -> None:
+    """Each call keeps what its own backward writes over."""
+    torch.manual_seed(0)
+    module = torch.nn.GRU(16, 24).cuda()
+    x = torch.randn(5, 7, 16, device="cuda", requires_grad=True)
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return module(x)[0] * 2, module(x)[0].sin()
+
+    found = []
+    for run in (program, meta.compile(program, fullgraph=True)):
+        one, other = run(x)
+        found.append(torch.autograd.grad(one.square().sum() + other.sum(), [x, *module.parameters()]))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

@@ -9,8 +9,11 @@ import pytest
 import raising
 import torch
 from raising import BAD, GOOD, told
+from torch.utils.checkpoint import checkpoint
 
 import capture
+
+WEIGHT = torch.ones(3, requires_grad=True)
 
 
 @pytest.mark.parametrize("fn", raising.PROGRAMS, ids=lambda fn: fn.__name__)
@@ -33,7 +36,7 @@ def test_what_a_backend_alone_raises_is_shown() -> None:
     def handling(x: torch.Tensor, log: list[int]) -> Any:
         try:
             log.append(1)
-            return x + 1
+            return x + WEIGHT
         except OSError:
             return None
 
@@ -69,6 +72,46 @@ def test_a_backend_that_writes_before_it_raises() -> None:
         compiled = capture.compile(fn, backend)
         for i in (GOOD, BAD, GOOD):
             assert told(compiled, i.clone()) == told(fn, i)
+
+
+@pytest.mark.parametrize("backend", ["eager", "as made"])
+def test_what_hooks_raise_is_raised_once(backend: str) -> None:
+    """So checkpoints end what they compute again."""
+
+    def again(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return lambda *args: module(*args)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return (x * WEIGHT).sin()
+
+    compiled = capture.compile(program, backend if backend == "eager" else again)
+    calls: list[int] = []
+
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        raise KeyError("enough")
+
+    x = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x), pytest.raises(KeyError, match="enough"):
+        compiled(x)
+    assert calls == [1]
+    checkpoint(compiled, x, use_reentrant=False).sum().backward()
+    (expected,) = torch.autograd.grad(program(x).sum(), x)
+    assert x.grad is not None and torch.equal(x.grad, expected)
+
+
+def test_what_programs_raise_under_hooks_is_handled_there() -> None:
+    def program(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        try:
+            return x.sin()[at]
+        except IndexError:
+            return x * 2
+
+    compiled = capture.compile(program)
+    x = torch.ones(3, requires_grad=True)
+    for at in (2, 7, 1):
+        given = x, torch.tensor([at])
+        assert torch.equal(checkpoint(compiled, *given, use_reentrant=False), program(*given))
 
 
 def test_an_operator_of_the_program_that_gives_nothing_runs_once() -> None:

@@ -192,7 +192,7 @@ class Tracer(InfraMode):
         if facts.composite:
             with self:
                 return self.fake_mode.decompose(func, args, kwargs)
-        return self._compute(func, args, kwargs, not facts.acts)
+        return self._compute(func, args, kwargs, not (facts.acts or facts.apart))
 
     def _of_its_own(self, result: Any, args: tuple[Any, ...]) -> Any:
         """A result that is an argument, or a view of one, as a tensor of its own: autograd would give the argument a history."""

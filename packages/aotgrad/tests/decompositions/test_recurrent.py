@@ -206,3 +206,19 @@ def test_a_backward_finds_them_again(name: str, wanted: list[bool]) -> None:
     assert [r.shape for r in results] == [e.shape for e in expected]
     if wanted[0]:
         assert results[0].stride() == (4, 8, 1)
+
+
+def test_each_call_keeps_for_its_own_backward() -> None:
+    """Which writes over what was kept: calls of the same are not made one."""
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+
+    def program(x: Any, h: Any, *weights: Any) -> Any:
+        how = 3, 5, 0, 1, False, True, False, [], 64
+        return [torch.ops.aotgrad.cudnn_network_trained.default(x, [*weights], 4, h, None, *how)[::3] for _ in range(2)]
+
+    with FakeMode(), torch.no_grad():
+        sizes = [(7, 2, 4), (1, 2, 5), *(weight.shape for each in nn.GRU(4, 5).all_weights for weight in each)]
+        inputs = [torch.empty(size, device="cuda") for size in sizes]
+        graph = aotgrad.trace_inference(program, inputs).graph
+    assert len(graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network_trained.default)) == 2

@@ -297,7 +297,6 @@ class Replacement:
         graph = m.recorder.graph
         eager = eagerly(captured.module)
         repeats, undoes = self._starts_again(tells=tells)
-        tried = repeats and not as_it_is
         if undoes:
             written = [i for i, changed in enumerate(graph.changed_inputs()) if changed]
             compiled = Undoing(compiled, eager, written, graph.generators())
@@ -318,8 +317,6 @@ class Replacement:
         if places:
             self._lasting = tuple(sources[i] for i in places)
             compiled = self._bind(compiled, len(sources), places)
-            if tried:
-                eager = self._bind(eager, len(sources), places)
         e.share(brought)
         e.emit(build.push_callable(build.load_const(compiled)))
         for source in brought:
@@ -328,14 +325,19 @@ class Replacement:
         e.emit(call)
         if not (repeats or undoes or m.recorder.sets_state):
             return
-        shown = brought if tried else []
-        start = Start(
+        shown = brought if repeats else []
+        start: Callable[..., bool] = Start(
             self._attempt.before,
             m.recorder.autocast_nesting_before,
-            eager if tried else None,
+            eager,
+            as_it_is=as_it_is,
             repeats=repeats,
             waits=not m.recorder.elsewhere,
         )
+        if (
+            repeats and places
+        ):  # all are told of from here: inputs that live on are read where the frame has its globals
+            start = self._bind(start, 1 + len(sources), tuple(1 + place for place in places))
         emitted, e.out = e.out, []
         for source in shown:
             e.load_source(source)

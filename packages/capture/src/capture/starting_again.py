@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import OtherWay
+from symshapes import OtherWay, undisturbed_autograd
 
-from . import _native
+from . import _native, _torch
 from .bytecode import Handler, Instruction, build
 from .settings import put_back, putting_back, restored
 
@@ -28,17 +28,25 @@ class Undone(BaseException):
 class Start:
     """Asked by the code around a graph where that raises: whether the frame is to start again.
 
-    Not where a backend fails that the program does not: ``captured`` is the graph to try as it is, None where that is what ran.
+    Not where a backend fails that the program does not: ``captured`` is the graph to try as it is; ``as_it_is``: that is what ran.
     Nor where the graph left changes behind (``repeats`` is false), unless it took them back. Torch's settings are put back in any
     case: they may be those of a block that the graph is in. ``nesting`` is how many of autocast there were, if the graph has any.
     """
 
     def __init__(
-        self, before: Mapping[str, Any], nesting: int | None, captured: Graph | None, *, repeats: bool, waits: bool
+        self,
+        before: Mapping[str, Any],
+        nesting: int | None,
+        captured: Graph,
+        *,
+        as_it_is: bool,
+        repeats: bool,
+        waits: bool,
     ) -> None:
         self._before = before
         self._nesting = nesting
         self._captured = captured
+        self._as_it_is = as_it_is
         self._repeats = repeats
         self._waits = waits
 
@@ -50,7 +58,11 @@ class Start:
                 pass
         if isinstance(error, Undone | OtherWay):
             return True
-        return self._repeats and is_of_call(error, self._waits) and is_programs(error, self._captured, inputs)
+        if not self._repeats or not is_of_call(error, self._waits):
+            return False
+        if self._as_it_is and _torch.saved_tensor_hooks(False) is None:
+            return True
+        return is_programs(error, self._captured, inputs)
 
 
 def is_of_call(error: BaseException, waits: bool) -> bool:
@@ -60,12 +72,13 @@ def is_of_call(error: BaseException, waits: bool) -> bool:
     return isinstance(error, Exception) and (waits or type(error).__module__.startswith("torch"))
 
 
-def is_programs(error: BaseException, captured: Graph | None, inputs: Sequence[Any]) -> bool:
-    """Whether the program raises as well, and not what a backend made of it alone. Of memory it may have more."""
-    if captured is None or isinstance(error, torch.OutOfMemoryError):
+def is_programs(error: BaseException, captured: Graph, inputs: Sequence[Any]) -> bool:
+    """Whether the program raises as well, and not what a backend made of it alone, nor a hook that takes what is saved for the backward
+    (so a checkpoint ends what it computes again): they count how often they are called. Of memory the program may have more."""
+    if isinstance(error, torch.OutOfMemoryError):
         return True
     try:
-        with restored():
+        with restored(), undisturbed_autograd():
             captured(*inputs)
     except Exception:
         return True
@@ -119,7 +132,11 @@ def without_repeats(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def starting_again(
-    start: Start, call: Sequence[Instruction], inputs: Sequence[Instruction], count: int, made: Sequence[str]
+    start: Callable[..., bool],
+    call: Sequence[Instruction],
+    inputs: Sequence[Instruction],
+    count: int,
+    made: Sequence[str],
 ) -> list[Instruction]:
     """What follows where ``call`` raises, with nothing else on the stack; the frame's own code from its start comes after it.
 

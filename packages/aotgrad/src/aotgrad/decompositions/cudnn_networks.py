@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from aotgrad import _torch
 from aotgrad.decompositions.registry import decomposition
 from aotgrad.errors import Unsupported
-from symshapes import dataclass, register_fake, register_function
+from symshapes import dataclass, register_apart, register_fake, register_function
 
 aten = torch.ops.aten
 
@@ -224,6 +224,8 @@ for _name, _function, _fake in (
     _library.impl(f"cudnn_network_{_name}", _function, "CompositeExplicitAutograd")
     register_fake(f"aotgrad::cudnn_network_{_name}", _fake, _library)
     register_function(getattr(torch.ops.aotgrad, f"cudnn_network_{_name}").default, _function)
+# A backward writes over what its forward kept.
+register_apart(torch.ops.aotgrad.cudnn_network_trained.default)
 
 
 def _kept_bytes(

@@ -83,6 +83,10 @@ class OperatorFacts:
     """Whether a call does nothing but launch work on the device, so that this may be recorded and repeated without it: known where it
     was registered with `register_launches`, and no matter of schemas."""
 
+    apart: bool
+    """Whether two calls of the same are two, each with results of its own, since those are written over by whoever reads them: known
+    where it was registered with `register_apart`."""
+
     function: Callable[..., Any] | None
     """The function of Python's that does what a call does and may be called instead, as `register_function` was told."""
 
@@ -116,6 +120,7 @@ _CHECKING = frozenset({"aten", "symshapes"})
 _FACTS: dict[Any, OperatorFacts] = {}
 _IN_PLACE: dict[Any, Any] = {}
 _LAUNCHES: set[Any] = set()
+_APART: set[Any] = set()
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
@@ -128,6 +133,12 @@ def register_in_place(functional: Any, in_place: Any) -> None:
 def register_launches(op: Any) -> None:
     """Say of an `OpOverload` that it does nothing but launch work on the device (`OperatorFacts.launches`)."""
     _LAUNCHES.add(op)
+    _FACTS.pop(op, None)
+
+
+def register_apart(op: Any) -> None:
+    """Say of an `OpOverload` that each of its calls needs results of its own (`OperatorFacts.apart`)."""
+    _APART.add(op)
     _FACTS.pop(op, None)
 
 
@@ -195,6 +206,7 @@ def _derive(op: Any) -> OperatorFacts:
         elementwise=ELEMENTWISE in op.tags,
         unsaid=_those_of(schema, _is_statistic) if schema.name.removeprefix("aten::") in _UPDATING else (),
         launches=op in _LAUNCHES,
+        apart=op in _APART,
         function=_FUNCTIONS.get(op),
     )
 
