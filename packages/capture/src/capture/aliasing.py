@@ -32,11 +32,11 @@ def separated(
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
         return compiled
     written = tuple(place for place, i in enumerate(looked_at) if changed[i])
+    given = ", ".join(f"inputs[{i}]" for i in looked_at)
     lines = [
         "def run(*inputs):",
-        f"    given = ({', '.join(f'inputs[{i}]' for i in looked_at)})",
         f"    storages = {{{', '.join(f'inputs[{i}].untyped_storage().data_ptr()' for i in looked_at)}}}",
-        f"    if len(storages) < {len(looked_at)} and share_memory(given, {written}):",
+        f"    if len(storages) < {len(looked_at)} and share_memory(({given}), {written}):",
         "        return eager(*inputs)",
         "    return compiled(*inputs)",
     ]
