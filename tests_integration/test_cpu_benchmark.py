@@ -36,6 +36,20 @@ def test_a_model_is_compiled_compared_and_timed(train):
     assert json.dumps(asdict(reading_of(line))) == line
 
 
+def test_the_step_of_the_optimizer_is_compiled_where_that_is_asked(monkeypatch):
+    compiled = []
+
+    def watched(function, options):
+        compiled.append(function)
+        return function
+
+    monkeypatch.setitem(child.CONTENDERS, "ours", watched)
+    asked = Asked(MODEL, ("ours",), train=True, rounds=0, threads=torch.get_num_threads(), whole=True, optimizer=True)
+    assert child.read(asked).failed == {}
+    module, step = compiled
+    assert isinstance(module, torch.nn.Module) and isinstance(step.__self__, torch.optim.AdamW)
+
+
 @pytest.mark.parametrize(("largest", "scale"), [(1e-9, 4096.0), (0.03, 2048.0), (5.0, 8.0), (1e4, 1.0), (0.0, 1.0)])
 def test_losses_of_halves_are_scaled(largest, scale):
     """So far that their gradients are numbers of ordinary size, where those of the loss itself are not."""

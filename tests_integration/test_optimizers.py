@@ -147,3 +147,24 @@ def test_counts_made_alike_are_one_number(backend: str) -> None:
 
     x = torch.rand(3)
     torch.testing.assert_close(meta.compile(program, backend=backend, fullgraph=True)(x), program(x))
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+def test_parameters_and_gradients_in_one_memory(backend: str) -> None:
+    """As cuDNN's layers keep their weights, and data-parallel training its gradients."""
+
+    def in_one(sizes: list[tuple[int, int]]) -> list[torch.Tensor]:
+        memory = torch.randn(sum(a * b for a, b in sizes))
+        return [part.view(size) for part, size in zip(memory.split([a * b for a, b in sizes]), sizes, strict=True)]
+
+    sizes = [(4, 3), (2, 5), (7, 1)]
+    flat = [nn.Parameter(part) for part in in_one(sizes)]
+    apart = [nn.Parameter(p.detach().clone()) for p in flat]
+    ours, eager = (torch.optim.AdamW(parameters, lr=0.1) for parameters in (flat, apart))
+    step = meta.compile(ours.step, backend=backend, fullgraph=True)
+    for _ in range(3):
+        for mine, other, gradient in zip(flat, apart, in_one(sizes), strict=True):
+            mine.grad, other.grad = gradient, gradient.clone()
+        step()
+        eager.step()
+        torch.testing.assert_close(flat, apart)

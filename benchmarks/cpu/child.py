@@ -37,7 +37,7 @@ Step = Callable[[], list[torch.Tensor]]
 @dataclass(frozen=True)
 class Asked:
     """`options`: those of each compiler, by contender; `rounds` 0: nothing is timed but the compiles; `whole`: models train with their
-    dropout and AdamW, what random numbers are in is not compared."""
+    dropout and AdamW, what random numbers are in is not compared; `optimizer`: AdamW's step is compiled, too, as a function of its own."""
 
     model: str
     contenders: tuple[str, ...]
@@ -49,6 +49,7 @@ class Asked:
     threads: int = 2
     device: str = "cpu"
     whole: bool = False
+    optimizer: bool = False
 
     @staticmethod
     def of(text: str) -> Asked:
@@ -83,12 +84,13 @@ def step_of(
     train: bool,
     optimised: bool = False,
     scale: float = 1.0,
+    update: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda step: step,
 ) -> Step:
-    """Inference, or forward, loss (times `scale`) and backward (`optimised`: and AdamW's step); what a step returns is compared: outputs,
-    and in training the gradients."""
+    """Inference, or forward, loss (times `scale`) and backward (`optimised`: and AdamW's step, as `update` makes it); what a step returns is
+    compared: outputs, and in training the gradients."""
     args, kwargs = inputs
     parameters = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=1e-6) if optimised else None
+    advance = update(torch.optim.AdamW(parameters, lr=1e-6).step) if optimised else None
 
     def infer() -> list[torch.Tensor]:
         with torch.no_grad():
@@ -99,8 +101,8 @@ def step_of(
             p.grad = None
         output: Any = run(*args, **kwargs)
         (loss_of(output) * scale).backward()
-        if optimizer is not None:
-            optimizer.step()
+        if advance is not None:
+            advance()
         return [*output_tensors(output), *(p.grad for p in parameters if p.grad is not None)]
 
     return fit if train else infer
@@ -142,10 +144,11 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
 
     def step_under(contender: str, precision: torch.dtype = dtype, train: bool = asked.train) -> Step:
         mine = copy.deepcopy(module).to(asked.device, precision)
-        run = compilers[contender](mine, options=asked.options.get(contender))
+        compiler = functools.partial(compilers[contender], options=asked.options.get(contender))
         place = functools.partial(converted, dtype=precision, device=asked.device)
         inputs = (tuple(map(place, args)), {k: place(v) for k, v in kwargs.items()})
-        return step_of(mine, run, inputs, train, asked.whole, scale)
+        given = (mine, compiler(mine), inputs, train, asked.whole, scale)
+        return step_of(*given, compiler) if asked.optimizer else step_of(*given)
 
     scale = 1.0
     if asked.train and dtype is torch.float16:

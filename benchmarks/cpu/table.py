@@ -42,6 +42,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
     parser.add_argument("--whole", action="store_true", help="train with the models' dropout, and with AdamW")
+    parser.add_argument(
+        "--optimizer", action="store_true", help="and with its step compiled, too, in a call of its own"
+    )
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--freezing", action="store_true", help="parameters are constants, on both sides")
     parser.add_argument("--autotune", action="store_true", help="both sides time kernels while they compile")
@@ -60,6 +63,7 @@ def main(arguments: Sequence[str]) -> None:
             one["freezing"] = True
         if options.autotune:
             one["autotune" if contender == OURS else "max_autotune"] = True
+    whole = options.whole or options.optimizer
     all_asked = []
     for name in options.model or KINDS[options.kind]:
         if not MODELS[name].available:
@@ -69,13 +73,14 @@ def main(arguments: Sequence[str]) -> None:
             name,
             contenders,
             options.batch,
-            options.train or options.whole,
+            options.train or whole,
             options.dtype,
             given,
             options.rounds,
             options.threads,
             options.device,
-            options.whole,
+            whole,
+            options.optimizer,
         )
         all_asked.append(asked)
     readings = []

@@ -224,6 +224,29 @@ def test_who_looks_for_shared_memory(asks):
     assert made[0].calls == (3 if asks else 0)
 
 
+def test_inputs_side_by_side_in_one_storage_are_separate():
+    def program(a, b):
+        b.mul_(3)
+        return (a + b,)
+
+    calls = []
+
+    def compiler(module: Any, _: Any) -> Any:
+        return lambda args: calls.append(1) or module(*args)
+
+    run = aotgrad.compile(program, _halves(4), inference_compiler=compiler)
+    whole = torch.arange(8.0)
+    for number, given in enumerate((_halves(4), [torch.ones(4), torch.ones(4)], _halves(4)[::-1], whole.split(4)), 1):
+        expected = [t.clone() for t in given]
+        torch.testing.assert_close(run(*given), program(*expected))
+        torch.testing.assert_close([*given], expected)
+        assert len(calls) == number
+    found, expected = (torch.arange(8.0) for _ in range(2))
+    torch.testing.assert_close(run(found[:4], found[3:7]), program(expected[:4], expected[3:7]))
+    torch.testing.assert_close(found, expected)
+    assert len(calls) == 4
+
+
 def _halves(count: int) -> list[torch.Tensor]:
     both = torch.arange(2.0 * count)
     return [both[:count], both[count:]]

@@ -6,7 +6,6 @@ takes part in compiling: it is what a program that was compiled before needs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -20,7 +19,7 @@ from aotgrad.signature import Alias, Signature
 from aotgrad.source import Source, built, offers, tuple_of
 from aotgrad.switched_off import without_autocast, without_grad
 from aotgrad.writes import written_by
-from symshapes import dataclass
+from symshapes import dataclass, share_memory
 
 Boxed = Callable[[list[Any]], Sequence[Any] | None]
 
@@ -87,11 +86,11 @@ class Taken:
     def write_overlap(self, source: Source) -> None:
         """What runs the program where one that is written to shares its memory. Tensors have some: no transform is in force."""
         if self.written and len(self.tensors) > 1:
-            source.names["overlap"] = _overlap
+            source.names["share_memory"] = share_memory
             storages = ", ".join(f"args[{i}].untyped_storage().data_ptr()" for i in self.tensors)
-            source.line(f"storages = ({storages})")
-            written = tuple(self.tensors.index(i) for i in self.written)
-            with source.block(f"if len({{*storages}}) < {len(self.tensors)} and overlap(storages, {written}):"):
+            source.line(f"storages = {{{storages}}}")
+            asked = tuple_of([f"args[{i}]" for i in self.tensors]), tuple(self.tensors.index(i) for i in self.written)
+            with source.block(f"if len(storages) < {len(self.tensors)} and share_memory({asked[0]}, {asked[1]}):"):
                 source.line(f"return {self.eagerly}")
 
     def write_refused(self, source: Source, signature: Signature, written: frozenset[int]) -> None:
@@ -116,12 +115,6 @@ class Taken:
 def is_piece(program: Callable[..., Any]) -> bool:
     """Whether the program is a piece of a function, and who calls the function again does not come by here."""
     return bool(getattr(program, "meta", {}).get("beneath"))
-
-
-def _overlap(storages: Sequence[int], written: Sequence[int]) -> bool:
-    """Whether one at the places `written` is there twice. Where nothing is held the address is 0."""
-    counts = Counter(storages)
-    return any(storages[place] and counts[storages[place]] > 1 for place in written)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from symshapes import (
     is_dense,
     levels_kept,
     phase,
+    spans_meet,
     undisturbed_autograd,
 )
 
@@ -481,6 +482,7 @@ def _grad_mode_kept() -> Iterator[None]:
 
 
 def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:
+    """The graph takes inputs for separate, as those are that lie side by side in one storage."""
     keys = [
         None
         if not isinstance(t, torch.Tensor)
@@ -489,6 +491,9 @@ def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:
         else t.untyped_storage()._cdata
         for t in inputs
     ]
-    for mutation in signature.mutations:
-        if keys.count(keys[mutation.input]) > 1:
-            raise Unsupported("a write to an input that shares its storage with another input")
+    written = {mutation.input for mutation in signature.mutations}
+    for key in {keys[at] for at in written}:
+        sharers = [at for at, other in enumerate(keys) if other == key]
+        places = {place for place, at in enumerate(sharers) if at in written}
+        if len(sharers) > 1 and spans_meet([inputs[at] for at in sharers], places):
+            raise Unsupported("a write to an input that shares its memory with another input")

@@ -1,6 +1,6 @@
 """Graphs that change inputs in place, when inputs share memory: such a call runs the captured graph eagerly.
 
-Compilers take inputs for separate. That two argument tensors overlap shows only at the call, so it is looked at then;
+Compilers take inputs for separate. That two argument tensors have memory in common shows only at the call, so it is looked at then;
 tensors that modules own are taken for separate from the rest.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import build_python
+from symshapes import build_python, share_memory
 
 from . import _native
 from .sources import Source, is_module_owned
@@ -31,18 +31,16 @@ def separated(
     looked_at = [i for i, source in enumerate(sources) if tensors[i] and not is_module_owned(source)]
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
         return compiled
-    places = {i: at for at, i in enumerate(looked_at) if changed[i]}
-    shared = (f"storages.count(storages[{at}]) > 1 and inputs[{i}].numel()" for i, at in places.items())
+    written = tuple(place for place, i in enumerate(looked_at) if changed[i])
+    given = ", ".join(f"inputs[{i}]" for i in looked_at)
     lines = [
         "def run(*inputs):",
-        f"    storages = ({', '.join(f'inputs[{i}].untyped_storage().data_ptr()' for i in looked_at)})",
-        # Counting each is quadratic: first whether any is there twice.
-        f"    if len(set(storages)) < {len(looked_at)} and ({' or '.join(shared)}):",
+        f"    storages = {{{', '.join(f'inputs[{i}].untyped_storage().data_ptr()' for i in looked_at)}}}",
+        f"    if len(storages) < {len(looked_at)} and share_memory(({given}), {written}):",
         "        return eager(*inputs)",
         "    return compiled(*inputs)",
     ]
     eager = _native.DisabledCallable(lambda *inputs: module.forward(*inputs))
-    run: Callable[..., Any] = build_python(
-        "\n".join(lines) + "\n", {"eager": eager, "compiled": compiled}, entry="run", title="shared memory"
-    )
+    names = {"eager": eager, "compiled": compiled, "share_memory": share_memory}
+    run: Callable[..., Any] = build_python("\n".join(lines) + "\n", names, entry="run", title="shared memory")
     return run

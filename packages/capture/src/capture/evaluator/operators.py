@@ -20,7 +20,7 @@ from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
 from capture.variables.sets import Set
 from capture.variables.tensors import Tensor
-from capture.variables.texts import WrittenNumber
+from capture.variables.texts import WrittenNumber, WrittenTensor
 from symshapes import is_unbacked
 
 from . import dispatch, formatting
@@ -184,7 +184,10 @@ class LanguageOperators:
         m = self._m
         real = value.realize(m)
         if isinstance(real, Tensor):
-            raise Unsupported("formatting a tensor")
+            if spec or m.modes.asks([real]):
+                raise Unsupported(WrittenTensor.WHY)
+            text: Variable = m.effects.created(WrittenTensor())
+            return text
         if isinstance(real, Symbolic):
             # What only the run can tell is asked for here, where the graph may end.
             if not is_unbacked(real.value):

@@ -12,6 +12,7 @@ from symshapes.facts.layout import (
     same_size,
     same_sizes,
 )
+from symshapes.facts.memory import share_memory, spans_meet
 from symshapes.facts.operators import (
     ELEMENTWISE,
     RANDOM,
@@ -76,6 +77,8 @@ __all__ = [
     "same_metadata",
     "same_size",
     "same_sizes",
+    "share_memory",
+    "spans_meet",
     "uncastable",
     "unlike_sizes",
     "unlike_target",

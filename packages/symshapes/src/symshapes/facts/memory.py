@@ -1,0 +1,46 @@
+"""Whether tensors have memory in common, by where they begin and end.
+
+Flows in: tensors. Flows out: answers, at no cost of guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Sequence
+from typing import Any
+
+import torch
+
+
+def share_memory(tensors: Sequence[torch.Tensor], written: Collection[int]) -> bool:
+    """Whether one of the tensors at the places `written` has memory in common with another, as `spans_meet` tells it. Side by side in one
+    storage they have none, as the weights of a GPU's recurrent layers and the parameters of a flat buffer lie."""
+    storages = [tensor.untyped_storage().data_ptr() if tensor.numel() else 0 for tensor in tensors]
+    for storage in {storages[at] for at in written} - {0}:
+        sharers = [at for at, other in enumerate(storages) if other == storage]
+        places = {place for place, at in enumerate(sharers) if at in written}
+        if len(sharers) > 1 and spans_meet([tensors[at] for at in sharers], places):
+            return True
+    return False
+
+
+def spans_meet(tensors: Sequence[torch.Tensor], written: Container[int]) -> bool:
+    """Whether, of tensors in one storage, one at a place in `written` spans memory that another spans, too. Their elements may lie between
+    each other's all the same; where a span begins or ends by a symbol, it meets the others."""
+    spans: list[tuple[int, int, bool]] = []
+    for at, tensor in enumerate(tensors):
+        first: Any = tensor.storage_offset()
+        size, stride = tensor.shape, tensor.stride()
+        if not all(type(number) is int for number in (first, *size, *stride)):
+            return True
+        if 0 not in size:
+            last = first + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+            spans.append((first * tensor.itemsize, (last + 1) * tensor.itemsize, at in written))
+    spans.sort()
+    reach = reach_of_written = 0
+    for first, end, changes in spans:
+        if first < reach_of_written or (changes and first < reach):
+            return True
+        reach = max(reach, end)
+        if changes:
+            reach_of_written = max(reach_of_written, end)
+    return False
