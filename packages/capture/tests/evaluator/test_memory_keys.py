@@ -219,3 +219,19 @@ def test_what_is_done_once_is_not_captured() -> None:
     assert len(report.breaks) == 1
     assert "does once" in str(report)
     assert plan.cache_info()[:2] == (2, 1)
+
+
+def test_keys_of_the_frame_that_are_equal_to_nothing_else() -> None:
+    """What it was asked with ahead is not found again: it was called once more for each capture."""
+
+    @functools.lru_cache
+    def scale_of(backend: Backend) -> int:
+        return backend.scale
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * scale_of(Backend())
+
+    compiled = capture.compile(fn)
+    for calls in (1, 2, 3):
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
+        assert scale_of.cache_info()[:2] == (0, calls)

@@ -32,6 +32,11 @@ class MemoryKeys:
         self.own = False
         self._made: dict[Variable, Any] = {}
 
+    @property
+    def some_made(self) -> bool:
+        """Whether the frame made some of what the program says the hash of."""
+        return bool(self._made)
+
     def real(self, argument: Variable) -> Any:
         """What an argument is; raises ``NotConstant`` where that is not known."""
         m, value = self._m, argument.realize(self._m)
