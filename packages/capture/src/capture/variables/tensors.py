@@ -140,7 +140,7 @@ class Tensor(Variable):
         if name == "is_sparse":
             return Constant(self.fake.layout is torch.sparse_coo)
         if name == "shape":
-            return self.method(m, "size", [], {})
+            return self.torch_method(m, "size", [], {})
         if name in VIEW_ATTRIBUTES:
             return m.recorder.record("call_function", getattr, [self, Constant(name)], {})
         if name == "__class__":
@@ -281,9 +281,9 @@ class Tensor(Variable):
             self.torch_set_item(m, *args)
             return Constant(None)
         if name == "__len__":
-            return self.length(m)
+            return self.torch_length(m)
         if name == "__iter__":
-            return self.iterate(m)
+            return self.torch_iterate(m)
         if name == "type" and (args or kwargs):
             return m.recorder.record("call_method", name, [self, *args], kwargs)
         if name == "type":
@@ -317,6 +317,11 @@ class Tensor(Variable):
     def length(self, m: Interpreter) -> Variable:
         if self.has_own(m, "__len__"):
             return m.operators.answer(self.method(m, "__len__", [], {}), int, "__len__")
+        self.check_operator(m, "__len__")
+        return self.torch_length(m)
+
+    def torch_length(self, m: Interpreter) -> Variable:
+        """What torch's own ``__len__`` gives, whatever the class has."""
         asked = self.ask(m, "__len__")
         if asked is not None:
             return m.operators.answer(asked, int, "__len__")
@@ -326,6 +331,7 @@ class Tensor(Variable):
 
     def as_number(self, m: Interpreter, cls: type) -> Variable:
         """``bool``, ``int`` or ``float`` of the one element, as a symbolic number."""
+        self.check_operator(m, f"__{cls.__name__}__")
         asked = self.ask(m, f"__{cls.__name__}__")
         if asked is not None:
             return m.operators.answer(asked, cls, f"__{cls.__name__}__")
@@ -351,6 +357,11 @@ class Tensor(Variable):
     def iterate(self, m: Interpreter) -> Variable:
         if self.has_own(m, "__iter__"):
             return m.iteration.iterate_with(self.attribute(m, "__iter__"))
+        self.check_operator(m, "__iter__")
+        return self.torch_iterate(m)
+
+    def torch_iterate(self, m: Interpreter) -> Variable:
+        """What torch's own ``__iter__`` gives, whatever the class has."""
         if m.modes.active and m.modes.asks([self]):  # about what torch's own Python calls there
             self.torch_method(m, "dim", [], {})
             return self.torch_method(m, "unbind", [Constant(0)], {}).realize(m).iterate(m)
