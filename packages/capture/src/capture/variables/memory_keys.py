@@ -46,7 +46,10 @@ class MemoryKeys:
             return value.specialise(m)
         if isinstance(value, Tuple) and self._owners(value.cls) == [tuple, tuple]:
             return tuple.__new__(value.cls, map(self.real, value.items))
-        return m.builder.to_python(value)
+        found = m.builder.to_python(value)
+        if type(found) in (float, complex) and found != found:
+            raise NotConstant(value)  # a number that is not one is found as the very object alone, which no guard tells
+        return found
 
     def _real_object(self, value: Object) -> Any:
         m = self._m

@@ -299,7 +299,10 @@ class Tensor(Variable):
             raise Unsupported(f"Tensor.{name} of an argument that is not constant") from None
         if name == "stride" and self.source is None and any(map(is_open, self.fake.shape)):
             raise Unsupported("a stride by sizes that may be 1, of which none counts there")
-        value = m.builder.fold(getattr(self.fake, name), real, named)
+        if name == "size" and not real and not named:
+            value = self.fake.shape  # torch's own, whatever is put in the place of the method
+        else:
+            value = m.builder.fold(getattr(self.fake, name), real, named)
         if isinstance(value, tuple):
             cls = torch.Size if name == "size" else tuple
             items = [self.number(m, name, [i], v) for i, v in enumerate(value)]
