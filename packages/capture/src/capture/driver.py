@@ -53,6 +53,8 @@ def capture_frame(
     ran_ahead: set[Any] = set()
     raising: list[Guard] = []
     while True:
+        if break_at is None:  # from the start, where it may stop at something else
+            raising = []
         attempt = Attempt(
             frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic)
         )

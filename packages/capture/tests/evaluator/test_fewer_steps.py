@@ -186,3 +186,34 @@ def test_nodes_are_named_as_any_graph_names_them():
         for _ in range(60):
             name = draw.choice(asked)
             assert ours.create_name(name, None) == theirs.create_name(name, None)
+
+
+class Opened:
+    __slots__ = ("__dict__", "held")
+
+
+class OpenedFurther(Opened):
+    pass
+
+
+@pytest.mark.parametrize("cls", [Opened, OpenedFurther])
+def test_a_slot_hides_what_the_dictionary_has_under_its_name(cls):
+    """It was read from the dictionary; and `vars()` was said to hold what is in slots."""
+
+    def fn(x, thing):
+        table = vars(thing)
+        had = "held" in table, table.get("held"), getattr(thing, "held", None), sorted(table)
+        table["held"] = 70
+        return x * thing.held if hasattr(thing, "held") else x, had
+
+    for held, entry in ((None, None), (2, None), (2, 50), (None, 50), (3, 50)):
+        results = []
+        for call in (fn, capture.compile(fn)):
+            thing = cls()
+            if held is not None:
+                thing.held = held
+            if entry is not None:
+                vars(thing)["held"] = entry
+            found, had = call(torch.ones(2), thing)
+            results.append((found.tolist(), had, vars(thing), getattr(thing, "held", None)))
+        assert results[0] == results[1]

@@ -251,3 +251,39 @@ def test_what_is_remembered_for_may_have_no_name() -> None:
     for n in (3, 3, 4):
         for got, wanted in zip(compiled(torch.ones(n), n), fn(torch.ones(n), n), strict=True):
             assert torch.equal(torch.as_tensor(got), torch.as_tensor(wanted))
+
+
+@functools.lru_cache(None)
+def steps(k: int) -> int:
+    return k if k < 2 else steps(k - 1) + steps(k - 2)
+
+
+def test_what_calls_itself_is_gone_through_once_for_a_key() -> None:
+    """Each call within a first call was evaluated by itself: 2 to the power of 40 of them."""
+    steps.cache_clear()
+    compiled = capture.compile(lambda x: x * steps(40), fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 102334155.0))
+    assert steps.cache_info() == (38, 41, None, 41)
+
+
+def test_an_evaluation_that_goes_another_way_forgets_where_the_first_one_stopped() -> None:
+    """With numbers that are no inputs the first call breaks nothing, and is made: that it was not made yet is not to be guarded."""
+
+    class Scale:
+        def __init__(self, k: int) -> None:
+            self.k = k
+
+        @functools.lru_cache
+        def times(self, n: int) -> int:
+            return self.k * n
+
+    def fn(x: torch.Tensor, scale: Scale) -> torch.Tensor:
+        y = x * scale.k + scale.times(n=2)
+        return y + 1 if y.sum() > 0 else y - 1
+
+    compiled, x, first = capture.compile(fn), torch.ones(2), Scale(1)
+    assert torch.equal(compiled(x, first), torch.full((2,), 4.0))
+    first.k = 2
+    assert torch.equal(compiled(x, first), torch.full((2,), 5.0))
+    assert torch.equal(compiled(x, Scale(3)), torch.full((2,), 10.0))
+    assert capture.report(compiled).skipped == []

@@ -219,3 +219,37 @@ def test_what_is_done_once_is_not_captured() -> None:
     assert len(report.breaks) == 1
     assert "does once" in str(report)
     assert plan.cache_info()[:2] == (2, 1)
+
+
+def test_keys_of_the_frame_that_are_equal_to_nothing_else() -> None:
+    """What it was asked with ahead is not found again: it was called once more for each capture."""
+
+    @functools.lru_cache
+    def scale_of(backend: Backend) -> int:
+        return backend.scale
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * scale_of(Backend())
+
+    compiled = capture.compile(fn)
+    for calls in (1, 2, 3):
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
+        assert scale_of.cache_info()[:2] == (0, calls)
+
+
+def test_numbers_that_are_none_are_other_keys_each() -> None:
+    """One of them was said to be remembered for another, of the same bits."""
+
+    @functools.lru_cache
+    def held(k: float) -> list[float]:
+        return [k]
+
+    def fn(x: torch.Tensor, k: float) -> Any:
+        return x + 1, held(k), held((k, 1)[0])
+
+    compiled, x = capture.compile(fn), torch.ones(2)
+    given = [float("nan"), float("nan"), float("nan")]
+    found = [compiled(x, k)[1:] for k in (*given, given[0])]
+    assert all(first is second for first, second in found)
+    assert len({id(first) for first, _ in found}) == 3
+    assert held.cache_info()[:2] == (5, 3)

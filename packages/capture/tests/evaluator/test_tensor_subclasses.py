@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -473,3 +474,82 @@ def test_attributes_are_set_as_the_class_has_it(needs_gradients: bool) -> None:
         *found, y = fn(x)
         outcomes.append((str(found), vars(x), vars(y), list(Logged.told)))
     assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+class Packed(torch.Tensor):
+    """It says the sizes of what it holds packed, as quantized weights do."""
+
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
+        return torch.Size([2 * self.numel(), 1])
+
+    def size(self, dim: int | None = None) -> Any:  # type: ignore[override]
+        return self.shape if dim is None else self.shape[dim]
+
+
+class Halved(torch.Tensor):
+    def __len__(self) -> int:
+        return super().__len__() // 2
+
+    def __iter__(self) -> Any:
+        return (each * 10 for each in super().__iter__())
+
+
+def test_sizes_that_a_class_says_in_its_own_way() -> None:
+    """They were taken for the sizes of its memory: `InternalError`."""
+
+    def fn(x: Any, y: torch.Tensor) -> Any:
+        return y + x.shape[0], tuple(x.shape), x.size(1), x.numel()
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for n in (3, 4, 5, 3):
+        given = torch.arange(float(n)).as_subclass(Packed), torch.ones(2)
+        expected, found = fn(*given), compiled(*given)
+        assert torch.equal(found[0], expected[0])
+        assert found[1:] == expected[1:]
+
+
+def test_lengths_and_elements_that_ask_torchs_own() -> None:
+    """`super().__len__()` was the class's own again, which called itself."""
+
+    def fn(x: Any) -> Any:
+        return (
+            len(x),
+            [float(each) for each in x],
+            torch.Tensor.__len__(x),
+            [float(i) for i in torch.Tensor.__iter__(x)],
+        )
+
+    given = torch.arange(4.0).as_subclass(Halved)
+    expected = fn(given)  # which has torch know once and for all what it wraps
+    assert (
+        capture.compile(fn, fullgraph=True)(given) == expected == (2, [0.0, 10.0, 20.0, 30.0], 4, [0.0, 1.0, 2.0, 3.0])
+    )
+
+
+REPLACED: dict[str, tuple[Any, Any]] = {
+    "__len__": (lambda self: 2, len),
+    "__iter__": (lambda self: iter((1, 2)), list),
+    "__int__": (lambda self: 8, lambda x: int(x[3])),
+    "__float__": (lambda self: 8.5, lambda x: float(x[3])),
+    "__deepcopy__": (lambda self, memo: 7, copy.deepcopy),
+    "size": (lambda self, *dims: 4, lambda x: tuple(x.shape)),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_special_methods_of_torchs_that_a_program_replaces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some were torch's own still."""
+    other, asks = REPLACED[name]
+
+    def fn(x: torch.Tensor) -> Any:
+        return x + 1, asks(x)
+
+    compiled, x = capture.compile(fn), torch.arange(4.0)
+    for _ in range(2):
+        assert repr(compiled(x)) == repr(fn(x))
+    with monkeypatch.context() as replaced:
+        replaced.setattr(torch.Tensor, name, other)
+        found, expected = compiled(x)[1], fn(x)[1]
+    assert repr(found) == repr(expected)
+    assert repr(compiled(x)) == repr(fn(x))

@@ -20,6 +20,8 @@ from capture.sources import Item, Local, Source, is_module_owned
 from capture.variables.numbers import is_written
 from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
+#: What torch says of a tensor, whatever its class has by these names: some give the sizes of what they hold packed.
+_SIZE, _DIM, _STRIDE = torch.Tensor.size, torch.Tensor.dim, torch.Tensor.stride
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _READS = {int: "value", float: "float"}
 
@@ -65,15 +67,14 @@ class DynamicSizes:
         marks = policy_of(value)
         if not marks and isinstance(value, torch.nn.Parameter):
             return None
-        varies = [
-            self._size_changes((self.name(source), "size", dim, value.dim()), n) for dim, n in enumerate(value.shape)
-        ]
-        asked = value.dim() > 0 and self._history.is_constant((self.name(source), "size", 0, value.dim()))
+        sizes, rank = _SIZE(value), _DIM(value)
+        varies = [self._size_changes((self.name(source), "size", dim, rank), n) for dim, n in enumerate(sizes)]
+        asked = rank > 0 and self._history.is_constant((self.name(source), "size", 0, rank))
         whole = not asked and self._is_whole(value, source, any(varies))
         if whole:
             self._whole.add(self.name(source))
         # A 1 that never changed is the program's own (a mask for all heads), and what it knows of layouts.
-        follow = [whole and (self.dynamic is True or size != 1) for size in value.shape]
+        follow = [whole and (self.dynamic is True or size != 1) for size in sizes]
         kinds = [self._symbolic if any(each) else DimPolicy.STATIC for each in zip(varies, follow, strict=True)]
         policies = [marks.get(dim, kind) for dim, kind in enumerate(kinds)]
         return None if all(policy is DimPolicy.STATIC for policy in policies) else policies
@@ -106,9 +107,9 @@ class DynamicSizes:
         """
         if self.dynamic is False or isinstance(value, torch.nn.Parameter):
             return []
-        name, rank, step = self.name(source), value.dim(), value.stride()
+        name, rank, step = self.name(source), _DIM(value), _STRIDE(value)
         varies = [self._meet((name, "stride", dim, rank), step[dim]) for dim in range(rank)]
-        follows = _follows(value.shape, step).items()
+        follows = _follows(_SIZE(value), step).items()
         loose = [self._meet((name, "follows", dim, rank), int(does)) for dim, does in follows]
         return [DimPolicy.DYNAMIC if changes and any(loose) else changes or name in self._whole for changes in varies]
 

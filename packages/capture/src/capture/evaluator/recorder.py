@@ -162,7 +162,7 @@ class GraphRecorder:
                     value if is_plain else like_plain(value),
                     source=sizes_known.name(source),
                     policy=policy,
-                    alike=None if policy is None else sizes_known.alike(source, value.dim()),
+                    alike=None if policy is None else sizes_known.alike(source, len(policy)),
                     symbolic_strides=vary,
                 )
         except NotImplementedError as error:

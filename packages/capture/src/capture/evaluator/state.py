@@ -58,6 +58,8 @@ class EvaluationState:
         self._line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
+        #: Meanwhile, by function and key, what functions that remember gave: each runs once for a key.
+        self.probed: dict[Any, Any] = {}
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
         self.says_compiling = says_compiling
         self.asked_compiling = False

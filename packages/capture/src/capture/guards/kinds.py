@@ -78,14 +78,14 @@ class TensorMeta(Record):
     ) -> TensorMeta:
         """What to expect of tensors like this real one; `sizes` and `strides` replace its own where given."""
         with without_functions():  # the program is not to see that it is looked at
-            own = tuple(tensor.stride()) if tensor.layout == torch.strided else None
+            own = tuple(torch.Tensor.stride(tensor)) if tensor.layout == torch.strided else None
             return TensorMeta(
                 type(tensor),
                 tensor.dtype,
                 tensor.device,
                 tensor.layout,
                 tensor.requires_grad,
-                tuple(tensor.shape) if sizes is None else sizes,
+                tuple(torch.Tensor.size(tensor)) if sizes is None else sizes,
                 own if strides is None else strides,
                 tensor_keys(tensor),
             )

@@ -24,6 +24,8 @@ class State(Protocol):
 
     #: Whether a body is evaluated only to see what it does.
     probing: bool
+    #: Meanwhile, by function and key, what functions that remember gave: each runs once for a key.
+    probed: dict[Any, Any]
     #: Whether it comes to its end as it has taken very many of an iterator's elements.
     took_many: bool
     #: What the program is told when it asks whether a compiler traces it, and whether it has asked.

@@ -121,6 +121,7 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
     if isinstance(value, Tensor):
         if value.has_own(m, "__deepcopy__"):
             return memo.put(value, m.calls.call(value.attribute(m, "__deepcopy__"), [memo], {}).realize(m))
+        value.check_operator(m, "__deepcopy__")
         return memo.put(value, deep_copy_of_tensor(m, value, memo.tensors))
     if isinstance(value, List) and type(value) in (List, InputList):
         made_list: List = m.effects.created(List([], value.cls))

@@ -17,6 +17,17 @@ from .lookups import MISSING, class_lookup
 from .mappings import Dict
 from .reconstruction import Emitter
 
+_SLOT = types.MemberDescriptorType
+
+
+def _has_slots(cls: type) -> bool:
+    """Whether a class says that its instances, or those of one that it is made from, have slots."""
+    return any(vars(base).get("__slots__") for base in cls.__mro__)
+
+
+def _in_class(cls: type, name: str) -> Any:
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
+
 
 class Instance(Variable):
     """An instance of ``cls``. ``attrs`` holds what the frame wrote (None: deleted); an input falls back to ``value``.
@@ -68,6 +79,8 @@ class Instance(Variable):
             found = found if isinstance(found, dict) else {}
             if keys_act(found):
                 raise Unsupported("an object's dictionary with keys that say what they are equal to")
+            if found and _has_slots(self.cls) and any(isinstance(_in_class(self.cls, n), _SLOT) for n in found):
+                raise Unsupported("an object's dictionary with an entry under the name of a slot, which hides it")
             self._own_dict = found
         return found
 
@@ -119,6 +132,8 @@ class InstanceDict(Variable):
         name = m.builder.to_python(key)
         if not isinstance(name, str):
             raise Unsupported("__dict__ key that is not a string")
+        if _has_slots(self.owner.cls) and isinstance(class_lookup(m, self.owner.cls, name)[0], _SLOT):
+            raise Unsupported("__dict__ key that is the name of a slot, which is no entry")
         return name
 
     def snapshot(self, m: Interpreter) -> dict[str, Variable]:

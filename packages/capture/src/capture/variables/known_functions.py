@@ -142,12 +142,14 @@ def _is_tensor(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(torch.Tensor.__iter__)
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.iteration.iterate(args[0])
+    value = args[0].realize(m)  # whose class may have one of its own, which calls this one
+    return value.torch_iterate(m) if isinstance(value, Tensor) else m.iteration.iterate(value)
 
 
 @handles(torch.Tensor.__len__)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return args[0].realize(m).length(m)
+    value = args[0].realize(m)
+    return value.torch_length(m) if isinstance(value, Tensor) else value.length(m)
 
 
 @handles(inspect.signature)

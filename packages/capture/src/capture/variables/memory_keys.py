@@ -32,6 +32,11 @@ class MemoryKeys:
         self.own = False
         self._made: dict[Variable, Any] = {}
 
+    @property
+    def some_made(self) -> bool:
+        """Whether the frame made some of what the program says the hash of."""
+        return bool(self._made)
+
     def real(self, argument: Variable) -> Any:
         """What an argument is; raises ``NotConstant`` where that is not known."""
         m, value = self._m, argument.realize(self._m)
@@ -41,7 +46,10 @@ class MemoryKeys:
             return value.specialise(m)
         if isinstance(value, Tuple) and self._owners(value.cls) == [tuple, tuple]:
             return tuple.__new__(value.cls, map(self.real, value.items))
-        return m.builder.to_python(value)
+        found = m.builder.to_python(value)
+        if type(found) in (float, complex) and found != found:
+            raise NotConstant(value)  # a number that is not one is found as the very object alone, which no guard tells
+        return found
 
     def _real_object(self, value: Object) -> Any:
         m = self._m

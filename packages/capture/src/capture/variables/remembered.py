@@ -33,14 +33,12 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
     if _is_once(body):
         return _warn_once(m, function, args, kwargs)
     keys = MemoryKeys(m)
-    try:
-        real = [keys.real(a) for a in args]
-        named = {k: keys.real(v) for k, v in kwargs.items()}
-    except NotConstant:
-        raise Unsupported(f"call of {_name(function)}, which remembers, with a value not known") from None
+    real, named = _real(function, keys, args, kwargs)
     if any(m.classes.is_made(type(each)) for each in (*real, *named.values())):
         raise Unsupported(f"call of {_name(function)}, which remembers, with an object of a class that the frame made")
-    key = _key(function, mark, real, named)
+    key = another = _key(function, mark, real, named)
+    if keys.some_made:  # before they are hashed, which some note
+        another = _key(function, mark, *_real(function, MemoryKeys(m), args, kwargs))
     memory = Const(cache, f"{_name(function)}.cache")
     call = functools.partial(function, *real, **named)
     values = [*args, *kwargs.values()]
@@ -48,7 +46,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         keys.check_pure(values, _name(function))
     if not m.builder.fold(lambda: key in cache, []):
         if m.state.probing:
-            return m.calls.call(_evaluated(m, function, body), args, kwargs)
+            return _probed(m, function, body, key, args, kwargs)
         _check_room(function, len(cache) + 1)
         so = Guard(memory, GuardKind.LEN, len(cache)) if keys.own else Guard(memory, GuardKind.NO_KEY, key)
         changed = [m.builder.outside(each) for each in m.effects.changed.values() if each.source is not None]
@@ -66,6 +64,8 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
             raise Unsupported(
                 f"first call of {_name(function)}, which remembers, after something was changed", while_so=(so,)
             )
+        if not m.builder.fold(lambda: another in {key}, []):  # what the frame made is equal to nothing else
+            raise Unsupported(f"call of {_name(function)}, whose keys are not understood")
         m.builder.fold(call, [])
         m.effects.ran_ahead.add((function, key))
         if key not in cache:
@@ -84,6 +84,14 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         m.effects.activity += 1
         m.effects.remembered.append(_counted_once(m, function, key, call))
     return found
+
+
+def _real(function: Any, keys: MemoryKeys, args: Args, kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
+    """The real arguments; raises ``Unsupported`` where some are not known."""
+    try:
+        return [keys.real(a) for a in args], {k: keys.real(v) for k, v in kwargs.items()}
+    except NotConstant:
+        raise Unsupported(f"call of {_name(function)}, which remembers, with a value not known") from None
 
 
 def _name(function: Any) -> str:
@@ -148,6 +156,16 @@ def _evaluated(m: Interpreter, function: Any, body: Any) -> Variable:
     return m.builder.wrap(body, None)
 
 
+def _probed(m: Interpreter, function: Any, body: Any, key: Any, args: Args, kwargs: Kwargs) -> Variable:
+    """A call within a first call: what is called with a key again gives what it gave, or calls would double with each level."""
+    probed: dict[Any, Variable] = m.state.probed
+    found = m.builder.fold(probed.get, [(function, key)])
+    if found is None:
+        found = m.calls.call(_evaluated(m, function, body), args, kwargs)
+        m.builder.fold(probed.setdefault, [(function, key), found])
+    return found
+
+
 def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs: Kwargs, so: Guard) -> None:
     """Evaluate the body, to see that a call does nothing but compute. ``so``: nothing is remembered yet, which a break makes otherwise."""
     m.state.probing = True
@@ -162,6 +180,7 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
         raise Unsupported(problem.reason, problem.step, (*problem.while_so, so)) from problem
     finally:
         m.state.probing = False
+        m.state.probed.clear()
     if changed() or effects.changes - effects.mutations != before:
         raise Unsupported(f"first call of {_name(function)}, which remembers and has effects", while_so=(so,))
 

@@ -140,7 +140,7 @@ class Tensor(Variable):
         if name == "is_sparse":
             return Constant(self.fake.layout is torch.sparse_coo)
         if name == "shape":
-            return self.method(m, "size", [], {})
+            return self.torch_method(m, "size", [], {})
         if name in VIEW_ATTRIBUTES:
             return m.recorder.record("call_function", getattr, [self, Constant(name)], {})
         if name == "__class__":
@@ -281,9 +281,9 @@ class Tensor(Variable):
             self.torch_set_item(m, *args)
             return Constant(None)
         if name == "__len__":
-            return self.length(m)
+            return self.torch_length(m)
         if name == "__iter__":
-            return self.iterate(m)
+            return self.torch_iterate(m)
         if name == "type" and (args or kwargs):
             return m.recorder.record("call_method", name, [self, *args], kwargs)
         if name == "type":
@@ -299,7 +299,10 @@ class Tensor(Variable):
             raise Unsupported(f"Tensor.{name} of an argument that is not constant") from None
         if name == "stride" and self.source is None and any(map(is_open, self.fake.shape)):
             raise Unsupported("a stride by sizes that may be 1, of which none counts there")
-        value = m.builder.fold(getattr(self.fake, name), real, named)
+        if name == "size" and not real and not named:
+            value = self.fake.shape  # torch's own, whatever is put in the place of the method
+        else:
+            value = m.builder.fold(getattr(self.fake, name), real, named)
         if isinstance(value, tuple):
             cls = torch.Size if name == "size" else tuple
             items = [self.number(m, name, [i], v) for i, v in enumerate(value)]
@@ -317,6 +320,11 @@ class Tensor(Variable):
     def length(self, m: Interpreter) -> Variable:
         if self.has_own(m, "__len__"):
             return m.operators.answer(self.method(m, "__len__", [], {}), int, "__len__")
+        self.check_operator(m, "__len__")
+        return self.torch_length(m)
+
+    def torch_length(self, m: Interpreter) -> Variable:
+        """What torch's own ``__len__`` gives, whatever the class has."""
         asked = self.ask(m, "__len__")
         if asked is not None:
             return m.operators.answer(asked, int, "__len__")
@@ -326,6 +334,7 @@ class Tensor(Variable):
 
     def as_number(self, m: Interpreter, cls: type) -> Variable:
         """``bool``, ``int`` or ``float`` of the one element, as a symbolic number."""
+        self.check_operator(m, f"__{cls.__name__}__")
         asked = self.ask(m, f"__{cls.__name__}__")
         if asked is not None:
             return m.operators.answer(asked, cls, f"__{cls.__name__}__")
@@ -351,6 +360,11 @@ class Tensor(Variable):
     def iterate(self, m: Interpreter) -> Variable:
         if self.has_own(m, "__iter__"):
             return m.iteration.iterate_with(self.attribute(m, "__iter__"))
+        self.check_operator(m, "__iter__")
+        return self.torch_iterate(m)
+
+    def torch_iterate(self, m: Interpreter) -> Variable:
+        """What torch's own ``__iter__`` gives, whatever the class has."""
         if m.modes.active and m.modes.asks([self]):  # about what torch's own Python calls there
             self.torch_method(m, "dim", [], {})
             return self.torch_method(m, "unbind", [Constant(0)], {}).realize(m).iterate(m)
