@@ -47,6 +47,9 @@ class Recorder(Protocol[V]):
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
 
+    def below_autograd(self) -> AbstractContextManager[None]:
+        """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
+
     def number_input(self, value: int | float, source: Source) -> V | None:
         """A number from outside that is not the same each time becomes an input of the graph; None for one that is."""
 
