@@ -21,7 +21,7 @@ import torch
 from torch import fx
 from torch.fx.graph import _Namespace
 from torch.utils._device import DeviceContext, _device_constructors
-from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 from capture import _native
 from capture._form import FormPlaces, find_places
@@ -561,6 +561,8 @@ make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 make_wrapper_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_wrapper_subclass
 correct_aliasing: Callable[..., Any] = return_and_correct_aliasing
 CHANGES_VIEW: Any = torch.Tag.inplace_view
+# A mode that hears what is asked below autograd.
+DispatchMode: Any = TorchDispatchMode
 
 
 def make_wrapper(cls: type, options: tuple[str, ...], attributes: tuple[str, ...], *values: Any) -> torch.Tensor:

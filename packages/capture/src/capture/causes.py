@@ -241,7 +241,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B302", "break", "A kind of tensor that graphs do not hold",
-        "A layout or a state of a tensor of which the capture knows no metadata; a subclass that is asked below autograd (`__torch_dispatch__`), or whose `__torch_function__` is not followed.",
+        "A layout or a state of a tensor of which the capture knows no metadata; a subclass whose `__torch_function__` is not followed, or that is asked below autograd (`__torch_dispatch__`) in a way that is not: in C, or where autograd differentiates through it.",
         "Take the plain tensor out of it before what is compiled.",
         "tensor subclass Masked",
         r"tensor subclass|tensor of layout|nested or quantized|cannot be differentiated|torch_function|the overrides of|made of memory or files|tensor of unknown origin",

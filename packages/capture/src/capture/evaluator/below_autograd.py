@@ -22,7 +22,7 @@ from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
-from capture.variables.wrappers import WrapperTensor, contains_wrapper
+from capture.variables.wrappers import WrapperTensor, tensors_among
 
 #: The call that is being made on stand-ins, for each thread.
 _RUNNING = threading.local()
@@ -41,9 +41,10 @@ class _StandIn(torch.Tensor):
     """Has the metadata of a tensor of the program's."""
 
     __torch_function__ = _torch.NO_OVERRIDE
+    stands_for: Tensor
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, *handed: Any) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, *handed: Any) -> Any:  # type: ignore[override]
         run: _Run = _RUNNING.run
         return run.answer(func, handed)
 
@@ -55,8 +56,8 @@ class _Run:
         self._m = m
         self._answers = answers
         self.asked = 0
+        #: Those of arguments. What is answered is not held: with who holds it torch's own code differs.
         self._stand_ins: dict[int, torch.Tensor] = {}
-        self._known: dict[int, Variable] = {}
         self._symbols: dict[int, Variable] = {}
 
     def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -73,15 +74,19 @@ class _Run:
             raise _Asked(function, tuple([self.variable(each) for each in handed]))
         return self.stand_in(self._answers[self.asked - 1])
 
+    def argument(self, variable: Variable) -> Any:
+        """The same for an argument of the call itself."""
+        for each in tensors_among(self._m, [variable]):
+            if id(each) not in self._stand_ins:
+                self._stand_ins[id(each)] = _like(each)
+        return self.stand_in(variable)
+
     def stand_in(self, variable: Variable) -> Any:
         """A real argument in the place of a variable."""
         value = variable.realize(self._m)
         if isinstance(value, Tensor):
             found = self._stand_ins.get(id(value))
-            if found is None:
-                found = self._stand_ins[id(value)] = _like(value.fake)
-                self._known[id(found)] = value
-            return found
+            return _like(value) if found is None else found
         if isinstance(value, Slice):
             return slice(*[self.stand_in(part) for part in value.parts])
         if isinstance(value, List):
@@ -99,10 +104,9 @@ class _Run:
         if kind in CONSTANT_TYPES:
             return Constant(value)
         if isinstance(value, torch.Tensor):
-            found = self._known.get(id(value))
-            if found is None:
+            if not isinstance(value, _StandIn):
                 raise Unsupported("a tensor subclass beside a tensor that torch makes itself")
-            return found
+            return value.stands_for
         if kind is torch.SymInt and id(value.node) in self._symbols:
             return self._symbols[id(value.node)]
         if isinstance(value, tuple):
@@ -121,11 +125,14 @@ class _Run:
         return isinstance(value, torch.Tensor) and value._is_view()
 
 
-def _like(fake: torch.Tensor) -> torch.Tensor:
-    return _torch.make_wrapper_subclass(
+def _like(tensor: Tensor) -> torch.Tensor:
+    fake = tensor.fake
+    made: Any = _torch.make_wrapper_subclass(
         _StandIn, fake.shape, strides=fake.stride(), storage_offset=fake.storage_offset(), dtype=fake.dtype, layout=fake.layout,
         device=fake.device, requires_grad=fake.requires_grad,
     )  # fmt: skip
+    made.stands_for = tensor
+    return made
 
 
 def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs: Kwargs, *, follows: bool) -> Variable:
@@ -137,8 +144,8 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
     while True:
         run = _Run(m, answers)
         try:
-            given = [run.stand_in(arg) for arg in args]
-            named = {key: run.stand_in(arg) for key, arg in kwargs.items()}
+            given = [run.argument(arg) for arg in args]
+            named = {key: run.argument(arg) for key, arg in kwargs.items()}
         except NotConstant as error:
             raise Unsupported(f"argument of {name}: {error}") from None
         try:
@@ -154,7 +161,7 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
     if not run.asked and not follows:
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
     found = run.variable(result)
-    _note_views(run, result, found, {id(each) for each in contains_wrapper(m, (*args, *kwargs.values()))})
+    _note_views(run, result, found, {id(each) for each in tensors_among(m, (*args, *kwargs.values()))})
     return found
 
 
@@ -172,14 +179,16 @@ def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> Non
 def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...]) -> Variable:
     """What the classes of tensors among the arguments make of an operator, or torch, where there are none."""
     args, kwargs = m.iteration.elements(handed[0]), _named(handed[1:])
-    wrappers = contains_wrapper(m, (*args, *kwargs.values()))
+    wrappers = [each for each in tensors_among(m, (*args, *kwargs.values())) if isinstance(each, WrapperTensor)]
     if not wrappers:
         return m.recorder.record("call_function", function, args, kwargs)
-    if torch.is_grad_enabled() and any(_differentiates(m, each) for each in (*args, *kwargs.values())):
+    if torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors_among(m, (*args, *kwargs.values()))):
         raise Unsupported(f"{function} of a tensor subclass, of which autograd computes the gradients")
     for argument, value in zip(function._schema.arguments, args, strict=False):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            for each in contains_wrapper(m, [value]):
+            for each in tensors_among(m, [value]):
+                if not isinstance(each, WrapperTensor):
+                    continue
                 if each.options is None:
                     raise Unsupported(f"a write to tensor subclass {each.cls.__name__} from outside")
                 each.has_history = True
@@ -196,14 +205,7 @@ def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...]) -> Va
 
 def _named(rest: tuple[Variable, ...]) -> Kwargs:
     entries = rest[0].entries if rest and isinstance(rest[0], Dict) else {}
-    return {key: value for key, (_, value) in entries.items()}
-
-
-def _differentiates(m: Interpreter, value: Variable) -> bool:
-    found = value.realize(m)
-    if isinstance(found, Tensor):
-        return found.fake.requires_grad
-    return any(_differentiates(m, each) for each in found.contents(m))
+    return {str(key): value for key, (_, value) in entries.items()}
 
 
 def _in_order(classes: list[type]) -> list[type]:

@@ -31,6 +31,8 @@ class Recorder(Protocol[V]):
     #: The graph being built, and what its fakes run in.
     graph: Any
     fake_mode: Any
+    #: Blocks of inference mode.
+    inference: Any
 
     @property
     def acts(self) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _torch
 from capture.bytecode import build
@@ -46,7 +45,7 @@ class WrapperTensor(SubclassTensor):
     def __init__(self, fake: torch.Tensor, cls: type, options: dict[str, Variable] | None = None) -> None:
         super().__init__(None, fake, cls)  # type: ignore[arg-type]  # the graph holds none
         self.options = options
-        #: Whether eager has more of it than is made again: what it is a view of, or how often it was written to.
+        #: Whether eager has more of it than is made again: what it is a view of, how often it was written to, that it is of inference mode.
         self.has_history = False
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
@@ -83,7 +82,9 @@ class WrapperTensor(SubclassTensor):
 
     def made_of(self) -> Iterable[Variable]:
         if self.options is None or self.has_history:
-            raise CannotReconstruct(self, f"a view of, or a write to, tensor subclass {self.cls.__name__}")
+            raise CannotReconstruct(
+                self, f"a view or a change of tensor subclass {self.cls.__name__}, or one of inference mode"
+            )
         return (*self.options.values(), *self.given.values())
 
     def reconstruct(self, e: Emitter) -> None:
@@ -101,7 +102,7 @@ class _Told(BaseException):
     """Signal: torch asks what a tensor's sizes are, or the like."""
 
 
-class _Listener(TorchDispatchMode):
+class _Listener(_torch.DispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise _Told
 
@@ -136,8 +137,10 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
     if _says_its_own(value):
         raise Unsupported(f"tensor subclass {cls.__name__}, which says itself what its sizes, layout or device are")
     with _torch.without_functions():
-        if value.layout is not torch.strided or value.is_nested or value.is_quantized or value.storage_offset():
+        if value.layout is not torch.strided or value.is_nested or value.is_quantized:
             raise Unsupported(f"tensor subclass {cls.__name__} of layout {value.layout}")
+        if value.storage_offset():  # which is not in a tensor's guarded metadata
+            raise Unsupported(f"tensor subclass {cls.__name__}, which begins within its storage")
         shape, stride = tuple(value.shape), value.stride()
         dtype, device, differentiates = value.dtype, value.device, value.requires_grad
     if source is None:
@@ -152,7 +155,18 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
 
 
 #: What is made of how such a tensor is asked for; the rest is refused, unless it says nothing.
-_METADATA = ("size", "strides", "dtype", "device")
+_METADATA = ("size", "strides", "storage_offset", "dtype", "device")
+
+
+def _fake(size: Any, strides: Any = None, storage_offset: Any = 0, **kind: Any) -> torch.Tensor:
+    """Tells sizes and strides, and no more."""
+    if strides is None:
+        return torch.empty(size, **kind)
+    if type(storage_offset) is not int:
+        raise Unsupported("a tensor subclass that begins where a symbol says")
+    if not storage_offset:
+        return torch.empty_strided(size, strides, **kind)
+    return torch.empty((), **kind).expand(size).as_strided(size, strides, storage_offset)
 
 
 @handles(_torch.make_wrapper_subclass)
@@ -160,7 +174,9 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     given = dict(zip(("cls", "size"), args, strict=False)) | kwargs
     cls = looked_up(m, given.pop("cls"))
     if not isinstance(cls, type) or not issubclass(cls, torch.Tensor) or dispatch_of(m, cls) is None:
-        raise Unsupported("a tensor subclass made by _make_wrapper_subclass, whose class has no __torch_dispatch__ to follow")
+        raise Unsupported(
+            "a tensor subclass made by _make_wrapper_subclass, whose class has no __torch_dispatch__ to follow"
+        )
     check_class(m, cls)
     options = {name: value for name, value in given.items() if not m.builder.is_none(value.realize(m))}
     layout = options.pop("layout", None)
@@ -170,23 +186,25 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if layout is not None and m.builder.to_python(layout) is not torch.strided:
         raise Unsupported(f"tensor subclass {cls.__name__}, made of another layout")
     fakes = {name: value.realize(m).as_argument(m)[1] for name, value in options.items()}
-    size, strides = fakes.pop("size"), fakes.pop("strides", None)
     fakes.setdefault("device", torch.device("cpu"))
     with _torch.without_functions(), m.recorder.fake_mode:
-        fake = torch.empty(size, **fakes) if strides is None else torch.empty_strided(size, strides, **fakes)
+        fake = _fake(**fakes)
     m.modes.meet()
-    made: Variable = m.effects.created(WrapperTensor(fake, cls, options))
+    made: WrapperTensor = m.effects.created(WrapperTensor(fake, cls, options))
+    made.has_history = torch.is_inference_mode_enabled() is not m.recorder.inference.before
     return made
 
 
 @handles(_torch.correct_aliasing)
 def _correct_aliasing(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """What it gives for an operator: what was written to for one that writes, else what was made, of the same memory where it is a view."""
-    function, given, named, made = args
+    function, given, _, made = args
     schema = looked_up(m, function)._schema
     values = m.iteration.elements(given)
     written = [
-        at for at, argument in enumerate(schema.arguments) if argument.alias_info is not None and argument.alias_info.is_write
+        at
+        for at, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
     ]
     if not written:
         if any(each.alias_info is not None for each in schema.returns):
@@ -195,18 +213,23 @@ def _correct_aliasing(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
                 raise Unsupported("a view of a tensor subclass that is no new one of these")
             found.has_history = True
         return made
-    if len(written) > 1 or len(schema.returns) != 1 or written[0] >= len(values) or _torch.CHANGES_VIEW in looked_up(m, function).tags:
+    if (
+        len(written) > 1
+        or len(schema.returns) != 1
+        or written[0] >= len(values)
+        or _torch.CHANGES_VIEW in looked_up(m, function).tags
+    ):
         raise Unsupported("a write to a tensor subclass that changes more than one, or its sizes")
     return values[written[0]]
 
 
-def contains_wrapper(m: Interpreter, values: Iterable[Variable]) -> list[WrapperTensor]:
-    """These tensors among arguments, and within sequences among them."""
-    found: list[WrapperTensor] = []
+def tensors_among(m: Interpreter, values: Iterable[Variable]) -> list[Tensor]:
+    """The tensors among arguments, and within what they contain."""
+    found: list[Tensor] = []
     for each in values:
         value = each.realize(m)
-        if isinstance(value, WrapperTensor):
+        if isinstance(value, Tensor):
             found.append(value)
-        elif not isinstance(value, Tensor):
-            found += contains_wrapper(m, value.contents(m))
+        else:
+            found += tensors_among(m, value.contents(m))
     return found
