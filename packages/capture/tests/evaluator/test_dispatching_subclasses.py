@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from dispatching import ASKED, Defaulting, Eighths, Overridden, Pair, Sized
 
 import capture
@@ -328,6 +330,36 @@ def test_one_made_in_inference_mode_is_of_it():
     x = torch.ones(3)
     assert fn(x).is_inference()
     assert capture.compile(fn)(x).is_inference()
+
+
+def test_there_is_no_array_over_one():
+    def fn(x):
+        try:
+            return x.numpy()
+        except RuntimeError:
+            return x + 1
+
+    check(fn, lambda: (pair(3),), graphs=None, breaks=1)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.cond(x.a.sum() > 0, lambda a: a * x.b, lambda a: a + x.b, (x.a,)),
+        lambda x: torch.utils.checkpoint.checkpoint(lambda a: (a * x).sin(), x.a, use_reentrant=False),
+        lambda x: torch.func.grad(lambda a: (a * x.a).sum())(x.b),
+        lambda x: torch.func.vmap(lambda a: a * x.a)(x.b),
+        lambda x: copy.deepcopy(x),
+        lambda x: [each.sum() for each in x],
+        lambda x: (x > 2).any() and x.sum().item(),
+        lambda x: torch.add(x.a, x.a, out=x.b),
+        lambda x: repr(x),
+    ],
+)
+def test_wherever_they_come(fn):
+    compiled = capture.compile(fn)
+    for _ in range(2):
+        assert outcome(compiled, lambda: (pair(3, 3),)) == outcome(fn, lambda: (pair(3, 3),))
 
 
 def test_one_that_says_its_own_sizes_breaks_the_graph():

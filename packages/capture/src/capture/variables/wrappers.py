@@ -178,6 +178,8 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             "a tensor subclass made by _make_wrapper_subclass, whose class has no __torch_dispatch__ to follow"
         )
     check_class(m, cls)
+    if m.levels.inside:
+        raise Unsupported(f"tensor subclass {cls.__name__}, made within a function transform")
     options = {name: value for name, value in given.items() if not m.builder.is_none(value.realize(m))}
     layout = options.pop("layout", None)
     rest = [options.pop(name) for name in given if name in options and name not in _METADATA]
