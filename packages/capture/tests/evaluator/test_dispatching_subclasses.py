@@ -308,17 +308,36 @@ def test_a_view_that_is_handed_out_is_one():
     check(views_handed_out, lambda: (pair(3, 3),), graphs=None, breaks=2)
 
 
-def test_a_write_to_one_from_outside_is_made_for_real():
+def test_writes_are_counted_as_autograd_counts_them():
+    def fn(x, y):
+        x.add_(1)
+        x[0] = y[0]
+        made = y * 2
+        made.mul_(x).copy_(y)
+        return x, made
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for _ in range(2):
+        found = []
+        for each in (fn, compiled):
+            given = pair(3), pair(3)
+            before = given[0]._version
+            first, second = each(*given)
+            assert first is given[0]
+            found.append((described([*given, second]), first._version - before, second._version))
+        assert found[0] == found[1]
+
+
+def test_what_was_saved_for_a_backward_is_not_used_once_it_was_written_to():
     def fn(x):
         x.add_(1)
-        return x
 
-    compiled = capture.compile(fn)
-    given = pair(3)
-    before = given._version
-    assert compiled(given) is given
-    assert given._version == before + 1
-    assert given.a.tolist() == [2.0, 3.0, 4.0]
+    for each in (fn, capture.compile(fn, fullgraph=True)):
+        weight, given = torch.nn.Parameter(pair(3)), pair(3)
+        product = weight * given
+        each(given)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward(pair(3))
 
 
 def test_one_made_in_inference_mode_is_of_it():

@@ -57,7 +57,7 @@ class _Run:
         self._answers = answers
         self.asked = 0
         #: Those of arguments. What is answered is not held: with who holds it torch's own code differs.
-        self._stand_ins: dict[int, torch.Tensor] = {}
+        self._stand_ins: dict[int, _StandIn] = {}
         self._symbols: dict[int, Variable] = {}
 
     def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -120,12 +120,21 @@ class _Run:
             return made
         raise Unsupported(f"a {kind.__name__} in an operation on a tensor subclass")
 
+    def note_writes(self) -> None:
+        """Tell the variables of arguments how often they were written to. Below autograd nobody counts."""
+        if self._m.recorder.is_below_autograd:
+            return
+        for stand_in in self._stand_ins.values():
+            variable = stand_in.stands_for
+            if isinstance(variable, WrapperTensor) and not stand_in.is_inference() and stand_in._version:
+                variable.note_writes(self._m, stand_in._version)
+
     def is_view(self, value: Any) -> bool:
         """Whether a tensor that the call gave is a view of what it took."""
         return isinstance(value, torch.Tensor) and value._is_view()
 
 
-def _like(tensor: Tensor) -> torch.Tensor:
+def _like(tensor: Tensor) -> Any:
     fake = tensor.fake
     made: Any = _torch.make_wrapper_subclass(
         _StandIn, fake.shape, strides=fake.stride(), storage_offset=fake.storage_offset(), dtype=fake.dtype, layout=fake.layout,
@@ -160,6 +169,7 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
         break
     if not run.asked and not follows:
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
+    run.note_writes()
     found = run.variable(result)
     _note_views(run, result, found, {id(each) for each in tensors_among(m, (*args, *kwargs.values()))})
     return found
@@ -184,14 +194,6 @@ def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...]) -> Va
         return m.recorder.record("call_function", function, args, kwargs)
     if torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors_among(m, (*args, *kwargs.values()))):
         raise Unsupported(f"{function} of a tensor subclass, of which autograd computes the gradients")
-    for argument, value in zip(function._schema.arguments, args, strict=False):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            for each in tensors_among(m, [value]):
-                if not isinstance(each, WrapperTensor):
-                    continue
-                if each.options is None:
-                    raise Unsupported(f"a write to tensor subclass {each.cls.__name__} from outside")
-                each.has_history = True
     classes = _in_order([each.cls for each in wrappers])
     known: Args = [m.builder.known(function), m.builder.new_tuple([m.builder.known(cls) for cls in classes]), *handed]
     for cls in classes:

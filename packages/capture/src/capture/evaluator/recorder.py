@@ -348,6 +348,11 @@ class GraphRecorder:
         told = self._m.modes.answer(function, args, kwargs) if self._m.modes.active else None
         return told or dispatched(self._m, function, args, kwargs, follows=_name(function) in _FOLLOWS)
 
+    @property
+    def is_below_autograd(self) -> bool:
+        """Whether a class is being asked below autograd."""
+        return self._below > 0
+
     @contextmanager
     def below_autograd(self) -> Iterator[None]:
         """Meanwhile a class is asked below autograd, which follows nothing of what it does."""

@@ -49,6 +49,10 @@ class Recorder(Protocol[V]):
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
 
+    @property
+    def is_below_autograd(self) -> bool:
+        """Whether a class is being asked below autograd."""
+
     def below_autograd(self) -> AbstractContextManager[None]:
         """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
 

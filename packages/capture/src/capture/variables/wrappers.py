@@ -45,8 +45,10 @@ class WrapperTensor(SubclassTensor):
     def __init__(self, fake: torch.Tensor, cls: type, options: dict[str, Variable] | None = None) -> None:
         super().__init__(None, fake, cls)  # type: ignore[arg-type]  # the graph holds none
         self.options = options
-        #: Whether eager has more of it than is made again: what it is a view of, how often it was written to, that it is of inference mode.
+        #: Whether eager has more of it than is made again: what it is a view of, that it is of inference mode.
         self.has_history = False
+        #: How often it was written to: autograd counts that, and what it is made of is written to on its own.
+        self.writes = 0
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         raise AskedBelow(f"tensor subclass {self.cls.__name__}, whose operations are not followed here")
@@ -58,6 +60,16 @@ class WrapperTensor(SubclassTensor):
 
     def put(self, m: Interpreter, name: str, value: Variable) -> None:
         autograd_state.give(m, self, name, value.realize(m))
+
+    def note_writes(self, m: Interpreter, times: int) -> None:
+        """It was written to, so many times; the class has done it."""
+        self.writes += times
+        m.effects.mutated(self)
+
+    def replay(self, e: Emitter) -> None:
+        super().replay(e)
+        for _ in range(self.writes):
+            e.call_discarding(torch.autograd.graph.increment_version, [self])
 
     def truth(self, m: Interpreter) -> bool:
         if self.has_own(m, "__bool__"):
@@ -82,17 +94,15 @@ class WrapperTensor(SubclassTensor):
 
     def made_of(self) -> Iterable[Variable]:
         if self.options is None or self.has_history:
-            raise CannotReconstruct(
-                self, f"a view or a change of tensor subclass {self.cls.__name__}, or one of inference mode"
-            )
+            raise CannotReconstruct(self, f"a view of tensor subclass {self.cls.__name__}, or one of inference mode")
         return (*self.options.values(), *self.given.values())
 
     def reconstruct(self, e: Emitter) -> None:
         options = self.options or {}
         e.emit(build.push_callable(build.load_const(_torch.make_wrapper)), build.load_const(self.cls))
-        e.emit(build.load_const(tuple(options)), build.load_const(tuple(self.given)))
+        e.emit(build.load_const(self.writes), build.load_const(tuple(options)), build.load_const(tuple(self.given)))
         count = e.load_many([*options.values(), *self.given.values()])
-        e.emit(build.call(3 + count))
+        e.emit(build.call(4 + count))
 
     def __repr__(self) -> str:
         return f"<tensor subclass {self.cls.__name__}>"
