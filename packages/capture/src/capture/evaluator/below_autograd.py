@@ -136,10 +136,11 @@ class _Run:
 
 def _like(tensor: Tensor) -> Any:
     fake = tensor.fake
-    made: Any = _torch.make_wrapper_subclass(
-        _StandIn, fake.shape, strides=fake.stride(), storage_offset=fake.storage_offset(), dtype=fake.dtype, layout=fake.layout,
-        device=fake.device, requires_grad=fake.requires_grad,
-    )  # fmt: skip
+    with _torch.inference_guard(fake.is_inference()):
+        made: Any = _torch.make_wrapper_subclass(
+            _StandIn, fake.shape, strides=fake.stride(), storage_offset=fake.storage_offset(), dtype=fake.dtype, layout=fake.layout,
+            device=fake.device, requires_grad=fake.requires_grad,
+        )  # fmt: skip
     made.stands_for = tensor
     return made
 

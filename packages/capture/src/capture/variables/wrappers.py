@@ -152,10 +152,10 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
         if value.storage_offset():  # which is not in a tensor's guarded metadata
             raise Unsupported(f"tensor subclass {cls.__name__}, which begins within its storage")
         shape, stride = tuple(value.shape), value.stride()
-        dtype, device, differentiates = value.dtype, value.device, value.requires_grad
+        dtype, device, differentiates, inference = value.dtype, value.device, value.requires_grad, value.is_inference()
     if source is None:
         raise Unsupported("tensor of unknown origin")
-    with m.recorder.fake_mode:
+    with _torch.inference_guard(inference), m.recorder.fake_mode:
         fake = torch.empty_strided(shape, stride, dtype=dtype, device=device, requires_grad=differentiates)
     if not isinstance(source, Const):
         m.guards.add(source, GuardKind.TENSOR, TensorMeta.of(value))
