@@ -191,6 +191,13 @@ CAUSES: tuple[Cause, ...] = (
         r"torch-function mode",
     ),
     Cause(
+        "B318", "break", "A dispatch mode is entered",
+        "A `TorchDispatchMode` sees each operation as it runs: what comes before it is captured, and nothing within.",
+        "Take the mode away where nothing is to be seen, or enter it only where `capture.is_compiling()` is false.",
+        "a dispatch mode is entered",
+        r"dispatch mode is entered",
+    ),
+    Cause(
         "B314", "break", "Function transforms, in a form that has none",
         "`vmap`, `grad`, `jvp` and their kin of `torch.func` are followed where a captured function applies them to tensors.",
         "Apply the transform within what is compiled, to a function of tensors.",

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 from dispatching import ASKED, Defaulting, Eighths, Overridden, Pair, Sized
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import capture
 
@@ -387,3 +388,26 @@ def test_wherever_they_come(fn):
 def test_one_that_says_its_own_sizes_breaks_the_graph():
     report = check(lambda x: x.cos(), lambda: (Sized(torch.ones(3), torch.ones(3)),), graphs=None, breaks=2)
     assert "which says itself what its sizes" in report.breaks[0].reason
+
+
+class Listening(TorchDispatchMode):
+    """Takes notes of what it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_that_is_entered_within_sees_what_runs():
+    def fn(x):
+        y = x.cos()
+        with Listening() as mode:
+            z = (y + 1).sin()
+        return z * 2, mode.seen
+
+    report = check(fn, lambda: (torch.arange(3.0),), graphs=1, breaks=1)
+    assert report.breaks[0].reason == "a dispatch mode is entered"

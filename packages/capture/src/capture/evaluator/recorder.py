@@ -254,7 +254,9 @@ class GraphRecorder:
             if told is not None:
                 return told
         if self._below and torch.is_grad_enabled() and _differentiable((*fake_args, *fake_kwargs.values())):
-            raise Unsupported(f"{_name(target)} of what requires gradients, below autograd")
+            raise Unsupported(
+                f"{_name(target)} of what requires gradients, for a tensor subclass that is asked below autograd"
+            )
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})

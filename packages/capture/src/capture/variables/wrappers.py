@@ -94,7 +94,10 @@ class WrapperTensor(SubclassTensor):
 
     def made_of(self) -> Iterable[Variable]:
         if self.options is None or self.has_history:
-            raise CannotReconstruct(self, f"a view of tensor subclass {self.cls.__name__}, or one of inference mode")
+            raise CannotReconstruct(
+                self,
+                f"tensor subclass {self.cls.__name__}, of which autograd knows more than is made again: a view, say",
+            )
         return (*self.options.values(), *self.given.values())
 
     def reconstruct(self, e: Emitter) -> None:
