@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
-from dispatching import ASKED, Defaulting, Eighths, Overridden, Pair, Sized
+from dispatching import ASKED, Defaulting, Eighths, Holding, Overridden, Pair, Sized
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import capture
@@ -353,6 +353,29 @@ def test_one_made_in_inference_mode_is_of_it():
     x = torch.ones(3)
     assert fn(x).is_inference()
     assert capture.compile(fn)(x).is_inference()
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x * 2 + 1,
+        lambda x: x.as_subclass(torch.Tensor) * 2,
+        lambda x: torch.Tensor._make_subclass(torch.Tensor, x) * 2,
+        lambda x: x.detach() * 2,
+        lambda x: x.data_ptr() != 0,
+    ],
+)
+def test_one_that_has_memory(fn):
+    compiled = capture.compile(fn)
+
+    def told(each):
+        try:
+            return outcome(each, lambda: (Holding(torch.arange(3.0)),))[0], list(ASKED)
+        except Exception as error:
+            return type(error), list(ASKED)
+
+    for _ in range(2):
+        assert told(compiled) == told(fn)
 
 
 def test_there_is_no_array_over_one():

@@ -207,8 +207,8 @@ def _as_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) + len(kwargs) != 2 or not kwargs.keys() <= {"cls"}:
         raise Unsupported("a tensor subclass made by as_subclass with these arguments")
     tensor = args[0].realize(m)
-    if not isinstance(tensor, Tensor):
-        raise Unsupported("a tensor subclass made of what is no tensor")
+    if not isinstance(tensor, Tensor) or tensor.node is None:
+        raise Unsupported("a tensor subclass made of what is no tensor of the graph")
     return _of_class(m, _alias(m, tensor), _class_of(m, args[1] if len(args) > 1 else kwargs["cls"]))
 
 
@@ -218,8 +218,12 @@ def _make_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not {"cls", "data"} <= given.keys() <= {"cls", "data", "require_grad"}:
         raise Unsupported("a tensor subclass made by _make_subclass with these arguments")
     tensor = given["data"].realize(m)
-    if not isinstance(tensor, Tensor) or m.operators.truth(given.get("require_grad", Constant(False))):
-        raise Unsupported("a tensor subclass made of what is no tensor, or to require gradients")
+    if (
+        not isinstance(tensor, Tensor)
+        or tensor.node is None
+        or m.operators.truth(given.get("require_grad", Constant(False)))
+    ):
+        raise Unsupported("a tensor subclass made of what is no tensor of the graph, or to require gradients")
     with m.modes.silent():
         apart = m.recorder.record("call_method", "detach", [tensor], {})
     return _of_class(m, apart, _class_of(m, given["cls"]))
