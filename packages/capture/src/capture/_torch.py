@@ -21,6 +21,7 @@ import torch
 from torch import fx
 from torch.fx.graph import _Namespace
 from torch.utils._device import DeviceContext, _device_constructors
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 from capture import _native
 from capture._form import FormPlaces, find_places
@@ -555,6 +556,25 @@ all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 
 # What makes a tensor of a class of the program's from another one's memory, without its history.
 make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
+# What makes a tensor of a class that is asked below autograd: of sizes, without memory. And what such classes call to have their results alias
+# as the operator's schema says, with the mark of operators that change the sizes of what they are given.
+make_wrapper_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_wrapper_subclass
+correct_aliasing: Callable[..., Any] = return_and_correct_aliasing
+CHANGES_VIEW: Any = torch.Tag.inplace_view
+# A mode that hears what is asked below autograd.
+DispatchMode: Any = TorchDispatchMode
+
+
+def make_wrapper(
+    cls: type, writes: int, options: tuple[str, ...], attributes: tuple[str, ...], *values: Any
+) -> torch.Tensor:
+    """A tensor of such a class with attributes, written to so often; no class is asked. `values` are first those of the options, in this order."""
+    made = make_wrapper_subclass(cls, **dict(zip(options, values, strict=False)))
+    for name, value in zip(attributes, values[len(options) :], strict=True):
+        object.__setattr__(made, name, value)
+    for _ in range(writes):
+        torch.autograd.graph.increment_version(made)
+    return made
 
 
 _creation: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta

@@ -191,6 +191,13 @@ CAUSES: tuple[Cause, ...] = (
         r"torch-function mode",
     ),
     Cause(
+        "B318", "break", "A dispatch mode is entered",
+        "A `TorchDispatchMode` sees each operation as it runs: what comes before it is captured, and nothing within.",
+        "Take the mode away where nothing is to be seen, or enter it only where `capture.is_compiling()` is false.",
+        "a dispatch mode is entered",
+        r"dispatch mode is entered",
+    ),
+    Cause(
         "B314", "break", "Function transforms, in a form that has none",
         "`vmap`, `grad`, `jvp` and their kin of `torch.func` are followed where a captured function applies them to tensors.",
         "Apply the transform within what is compiled, to a function of tensors.",
@@ -241,7 +248,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B302", "break", "A kind of tensor that graphs do not hold",
-        "A layout or a state of a tensor of which the capture knows no metadata; a subclass that is asked below autograd (`__torch_dispatch__`), or whose `__torch_function__` is not followed.",
+        "A layout or a state of a tensor of which the capture knows no metadata; a subclass whose `__torch_function__` is not followed, or that is asked below autograd (`__torch_dispatch__`) in a way that is not: in C, or where autograd differentiates through it.",
         "Take the plain tensor out of it before what is compiled.",
         "tensor subclass Masked",
         r"tensor subclass|tensor of layout|nested or quantized|cannot be differentiated|torch_function|the overrides of|made of memory or files|tensor of unknown origin",

@@ -131,6 +131,24 @@ def test_gradients_through_transforms() -> None:
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("leaf", [True, False])
+def test_what_was_computed_before_is_met_within_a_transform(leaf: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda a: (a * a * SCALE[0]).sum())(x)
+
+    found = []
+    for each in (fn, capture.compile(fn, fullgraph=True)):
+        x = torch.arange(3.0, requires_grad=True)
+        given = x if leaf else x * 2
+        (gradient,) = torch.autograd.grad(each(given).sin().sum(), x)
+        found.append(gradient)
+    torch.testing.assert_close(*found)
+
+
+#: Met no earlier than within.
+SCALE = [torch.ones(3, requires_grad=True) * 3]
+
+
 def test_what_a_transformed_module_changes() -> None:
     module = torch.nn.BatchNorm1d(4)
     state = {name: value.clone() for name, value in module.state_dict().items()}

@@ -268,6 +268,16 @@ def leave_level(level: Any) -> None:
     _LEAVE[level.key()]()
 
 
+def apply_here(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """What a function of autograd gives where it is applied, though levels of transforms are entered: `apply` asks those, even where they are left."""
+    before = _transforms.get_single_level_autograd_function_allowed()
+    _transforms.set_single_level_autograd_function_allowed(True)
+    try:
+        return super(torch.autograd.Function, function).apply(*args)  # type: ignore[misc]
+    finally:
+        _transforms.set_single_level_autograd_function_allowed(before)
+
+
 PACK_PADDED: Any = torch._pack_padded_sequence
 PAD_PACKED: Any = torch._pad_packed_sequence
 """What `torch.nn.utils.rnn` packs and pads by: only these functions tell that it is done, which has no public operator."""

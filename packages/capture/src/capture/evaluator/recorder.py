@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeGuard
 
 import torch
@@ -29,6 +29,7 @@ from capture.variables.program_state import Builder
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
+from capture.variables.wrappers import AskedBelow
 from symshapes import (
     SYMBOLIC,
     DataDependentError,
@@ -42,6 +43,7 @@ from symshapes import (
 )
 
 from .alike_lengths import held_alike, starts_again
+from .below_autograd import dispatched
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
@@ -115,6 +117,8 @@ class GraphRecorder:
         #: Torch's settings where the frame begins, and how deep autocast is nested.
         self.entered_with = in_force()
         self.autocast_nesting = 0
+        #: How deep within classes that are asked below autograd.
+        self._below = 0
         #: Counts the program's questions whether gradients are computed.
         self.asked_grad = 0
         self.autocast_nesting_change = 0
@@ -230,6 +234,7 @@ class GraphRecorder:
         for variable in variables:
             value = variable.realize(self._m)
             if isinstance(value, Tensor):
+                value.as_argument(self._m)  # raises where the graph has none
                 self.placed.append((self._state.step, value.node))
             self.note_places(*value.contents(self._m))
 
@@ -240,12 +245,18 @@ class GraphRecorder:
             named = {k: v.realize(self._m).as_argument(self._m) for k, v in kwargs.items()}
         except NotConstant as error:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
+        except AskedBelow:
+            return self._dispatched(getattr(torch.Tensor, target) if op == "call_method" else target, args, kwargs)
         fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
         if self._m.modes.active:
             told = self._m.modes.answer(_function(op, target, fake_args), args, kwargs)
             if told is not None:
                 return told
+        if self._below and torch.is_grad_enabled() and _differentiable((*fake_args, *fake_kwargs.values())):
+            raise Unsupported(
+                f"{_name(target)} of what requires gradients, for a tensor subclass that is asked below autograd"
+            )
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})
@@ -333,6 +344,25 @@ class GraphRecorder:
         effect = "" if not acts else "write" if wrote else "other"
         self._scalars.recorded(target, fake_args, fake_kwargs, result, effect, self.fakes)
         return self._builder.from_python(result) if plain else self._wrap_result(node, result)
+
+    def _dispatched(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
+        """What a call with tensors comes to whose classes are asked below autograd."""
+        told = self._m.modes.answer(function, args, kwargs) if self._m.modes.active else None
+        return told or dispatched(self._m, function, args, kwargs, follows=_name(function) in _FOLLOWS)
+
+    @property
+    def is_below_autograd(self) -> bool:
+        """Whether a class is being asked below autograd."""
+        return self._below > 0
+
+    @contextmanager
+    def below_autograd(self) -> Iterator[None]:
+        """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
+        self._below += 1
+        try:
+            yield
+        finally:
+            self._below -= 1
 
     def _raises_anyway(self) -> bool:
         """Whether the program's handlers only raise something else: then the frame may start again where the graph raises."""
@@ -615,6 +645,16 @@ def _function(op: str, target: Any, args: list[Any]) -> Callable[..., Any]:
     # Not the fakes' own, which takes nothing else.
     owner = torch.Tensor if isinstance(args[0], FakeTensor) else type(args[0])
     return getattr(owner, target)
+
+
+def _differentiable(values: Iterable[Any]) -> bool:
+    """Whether a tensor is among these, or within sequences among them, that requires gradients."""
+    return any(
+        value.requires_grad
+        if isinstance(value, torch.Tensor)
+        else isinstance(value, tuple | list) and _differentiable(value)
+        for value in values
+    )
 
 
 def _is_condition(argument: Variable) -> TypeGuard[Symbolic]:

@@ -6,7 +6,7 @@ In: a call of ``apply``. Out: what the forward gives, whose gradients the backwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import fx
@@ -127,13 +127,23 @@ def _gives(result: Variable, given: Sequence[Variable]) -> bool:
     return any(item is each for item in items for each in given if isinstance(each, Tensor))
 
 
+def _in_graph(argument: Variable) -> TypeGuard[Tensor]:
+    """Whether an argument is a tensor that the graph has: of those that only their class knows, none differentiates."""
+    return isinstance(argument, Tensor) and argument.node is not None
+
+
 def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, result: Variable) -> Variable:
     several = isinstance(result, Tuple)
     if several and result.python_type() is not tuple:
         raise Unsupported("a function of autograd that gives no plain tuple")
     items = [item.realize(m) for item in (result.items if isinstance(result, Tuple) else [result])]
     outputs = [item for item in items if isinstance(item, Tensor)]
-    inputs = [arg for arg in given if isinstance(arg, Tensor)]
+    if any(
+        isinstance(each, Tensor) and each.node is None and (each.fake.requires_grad or each in items)
+        for each in (*given, *items)
+    ):
+        raise Unsupported("a function of autograd that gives a tensor subclass, or differentiates one")
+    inputs = [arg for arg in given if _in_graph(arg)]
     if not outputs or len({id(each) for each in outputs}) < len(outputs):
         raise Unsupported("a function of autograd that gives no tensor, or one twice")
     if any(each.source is not None and each not in inputs for each in outputs):
@@ -147,7 +157,7 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
     if any(each not in outputs for each in (*context.dirty, *context.apart)):
         raise Unsupported("a function of autograd that marks what it does not give")
     backward, once = _backward(m, cls)
-    places = [place for place, arg in enumerate(given) if isinstance(arg, Tensor)]
+    places = [place for place, arg in enumerate(given) if _in_graph(arg)]
 
     def gradients(by: list[Variable]) -> tuple[Variable, Sequence[int]]:
         of_outputs: dict[Variable, Variable] = dict(zip(outputs, by, strict=True))
@@ -179,7 +189,7 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
             made_again.recipe(wanted),
             tuple(context.attrs),
             tuple(isinstance(item, Tensor) for item in items),
-            tuple(isinstance(arg, Tensor) for arg in given),
+            tuple(_in_graph(arg) for arg in given),
         )
 
     made = m.custom_gradients.function(

@@ -45,7 +45,7 @@ from .objects import Object, descriptor_get, reads, truth_by_methods
 from .own_keys import own_key
 from .payloads import PAYLOADS
 from .sequences import Tuple
-from .subclasses import check_followed, new_tensor
+from .subclasses import check_class, new_tensor
 from .tensors import Tensor
 from .weak_references import own_reference
 
@@ -305,7 +305,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
     """What ``type.__call__`` itself does."""
     cls = cls_var.value
     if issubclass(cls, torch.Tensor):
-        check_followed(m, cls)
+        check_class(m, cls)
     if cls.__flags__ & _NO_INSTANCES:
         m.builder.fold(cls, [])  # raises
     if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference

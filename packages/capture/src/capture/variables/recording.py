@@ -31,6 +31,8 @@ class Recorder(Protocol[V]):
     #: The graph being built, and what its fakes run in.
     graph: Any
     fake_mode: Any
+    #: Blocks of inference mode.
+    inference: Any
 
     @property
     def acts(self) -> bool:
@@ -46,6 +48,13 @@ class Recorder(Protocol[V]):
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
+
+    @property
+    def is_below_autograd(self) -> bool:
+        """Whether a class is being asked below autograd."""
+
+    def below_autograd(self) -> AbstractContextManager[None]:
+        """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
 
     def number_input(self, value: int | float, source: Source) -> V | None:
         """A number from outside that is not the same each time becomes an input of the graph; None for one that is."""

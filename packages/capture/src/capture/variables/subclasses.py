@@ -1,7 +1,7 @@
 """Tensors of the program's classes: in the graph is their memory as a plain tensor, whose results get the class where they leave it.
 
 In: tensors from outside, and those made by ``as_subclass``, ``_make_subclass`` and the class itself. Out: variables of tensors, of which
-torch asks the class. Classes that are asked below autograd (``__torch_dispatch__``) are not followed.
+torch asks the class. Classes that are asked below autograd (``__torch_dispatch__``) are those of ``wrappers``.
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ from capture.sources import Applied, Attr, Source
 
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds
 from .constants import Constant, looked_up
 from .handlers import handles
 from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions
 from .objects import descriptor_get
 from .reconstruction import Emitter
-from .tensors import Tensor, input_tensor
+from .tensors import Tensor
 
 #: The classes of which torch has all that they do.
-_OWN = torch.Tensor.__mro__
+OWN_CLASSES = torch.Tensor.__mro__
 
 
 def check_followed(m: Interpreter, cls: type) -> None:
     """Raise ``Unsupported`` for a class of tensors that no plain tensor can stand for."""
-    if _waits_for_data(cls) or getattr(cls, "__torch_dispatch__", None) is not _torch.NO_DISPATCH:
+    if getattr(cls, "__torch_dispatch__", None) is not _torch.NO_DISPATCH:
         raise Unsupported(f"tensor subclass {cls.__name__}")
-    if class_lookup(m, cls, "__getattribute__")[1] not in _OWN:  # whoever looks at the real one would ask it
+    check_class(m, cls)
+
+
+def check_class(m: Interpreter, cls: type) -> None:
+    """Raise ``Unsupported`` for a class of tensors of which nothing can be said."""
+    if _waits_for_data(cls):
+        raise Unsupported(f"tensor subclass {cls.__name__}")
+    if class_lookup(m, cls, "__getattribute__")[1] not in OWN_CLASSES:  # whoever looks at the real one would ask it
         raise Unsupported(f"tensor subclass {cls.__name__}, which has its own __getattribute__")
 
 
@@ -52,11 +58,11 @@ class SubclassTensor(Tensor):
 
     def replaced(self, m: Interpreter, name: str) -> Any:
         raw, owner = class_lookup(m, self.cls, name)
-        return super().replaced(m, name) if raw is MISSING or owner in _OWN else raw
+        return super().replaced(m, name) if raw is MISSING or owner in OWN_CLASSES else raw
 
     def has_own(self, m: Interpreter, name: str) -> bool:
         raw, owner = class_lookup(m, self.cls, name)
-        return raw is not MISSING and owner not in _OWN
+        return raw is not MISSING and owner not in OWN_CLASSES
 
     def hash_key(self, m: Interpreter) -> Hashable:
         if self.has_own(m, "__hash__") or self.has_own(m, "__eq__"):
@@ -95,7 +101,7 @@ class SubclassTensor(Tensor):
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__torch_function__":
             return descriptor_get(m, raw, owner, self, self.cls, name)
-        if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in _OWN and not self._hides(name))):
+        if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in OWN_CLASSES and not self._hides(name))):
             return super().attribute(m, name)
         own = self._own(m, name)
         if own is not None:
@@ -125,7 +131,7 @@ class SubclassTensor(Tensor):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, owner = class_lookup(m, self.cls, "__setattr__")
-        if owner in _OWN:
+        if owner in OWN_CLASSES:
             self._generic_set(m, name, value)
             return
         m.calls.call(descriptor_get(m, setter, owner, self, self.cls, "__setattr__"), [Constant(name), value], {})
@@ -135,13 +141,13 @@ class SubclassTensor(Tensor):
         raw, owner = class_lookup(m, self.cls, name)
         if raw is MISSING or not is_data_descriptor(m, raw):
             self.put(m, name, value)
-        elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in _OWN:
+        elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in OWN_CLASSES:
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
         else:
             raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
 
     def replay(self, e: Emitter) -> None:
-        if class_lookup(e.m, self.cls, "__setattr__")[1] in _OWN:
+        if class_lookup(e.m, self.cls, "__setattr__")[1] in OWN_CLASSES:
             super().replay(e)
             return
         for name, value in self.given.items():  # the class was asked already
@@ -149,7 +155,7 @@ class SubclassTensor(Tensor):
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         deleter, owner = class_lookup(m, self.cls, "__delattr__")
-        if owner in _OWN:
+        if owner in OWN_CLASSES:
             self._generic_delete(m, name)
             return
         m.calls.call(descriptor_get(m, deleter, owner, self, self.cls, "__delattr__"), [Constant(name)], {})
@@ -169,15 +175,6 @@ class SubclassTensor(Tensor):
         if name in autograd_state.CALLED:
             raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
         return super().special_method(m, name, args, kwargs)
-
-
-@builds(torch.Tensor, subclasses=True)
-def _build(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
-    check_followed(m, type(value))
-    with _torch.without_overrides():
-        made = input_tensor(m, value, source, SubclassTensor)
-    m.modes.meet()
-    return made
 
 
 def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:
@@ -210,8 +207,8 @@ def _as_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) + len(kwargs) != 2 or not kwargs.keys() <= {"cls"}:
         raise Unsupported("a tensor subclass made by as_subclass with these arguments")
     tensor = args[0].realize(m)
-    if not isinstance(tensor, Tensor):
-        raise Unsupported("a tensor subclass made of what is no tensor")
+    if not isinstance(tensor, Tensor) or tensor.node is None:
+        raise Unsupported("a tensor subclass made of what is no tensor of the graph")
     return _of_class(m, _alias(m, tensor), _class_of(m, args[1] if len(args) > 1 else kwargs["cls"]))
 
 
@@ -221,8 +218,12 @@ def _make_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not {"cls", "data"} <= given.keys() <= {"cls", "data", "require_grad"}:
         raise Unsupported("a tensor subclass made by _make_subclass with these arguments")
     tensor = given["data"].realize(m)
-    if not isinstance(tensor, Tensor) or m.operators.truth(given.get("require_grad", Constant(False))):
-        raise Unsupported("a tensor subclass made of what is no tensor, or to require gradients")
+    if (
+        not isinstance(tensor, Tensor)
+        or tensor.node is None
+        or m.operators.truth(given.get("require_grad", Constant(False)))
+    ):
+        raise Unsupported("a tensor subclass made of what is no tensor of the graph, or to require gradients")
     with m.modes.silent():
         apart = m.recorder.record("call_method", "detach", [tensor], {})
     return _of_class(m, apart, _class_of(m, given["cls"]))

@@ -31,6 +31,8 @@ refuses(
     nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_file,
     torch.ops.aten.from_file, torch.frombuffer, why="a tensor made of memory or files that are not torch's",
 )  # fmt: skip
+# By the name of its place: what the program enters sees operations as they run, and no graph.
+refuses("torch.utils._python_dispatch.TorchDispatchMode.__enter__", why="a dispatch mode is entered")
 
 
 #: The classes that have the methods of tensors that are written in C.

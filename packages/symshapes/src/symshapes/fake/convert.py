@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from symshapes._torch import apply_here
 from symshapes.fake.tensor import FakeTensor, Mode, fake_class
 from symshapes.policy import DimPolicy
 from symshapes.rules.layout import CONJ, NEG, Size, Sizes, TensorMeta
@@ -91,7 +92,7 @@ class Converter:
             fake = made(mode, meta, key, t.requires_grad)
         else:
             with torch.enable_grad():
-                fake = _Computed.apply(made(mode, meta, key, True), mode, meta, key)  # type: ignore[no-untyped-call]
+                fake = apply_here(_Computed, made(mode, meta, key, True), mode, meta, key)
         if isinstance(t, torch.nn.Parameter):
             # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
             fake._is_param = True

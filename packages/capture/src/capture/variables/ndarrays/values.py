@@ -412,7 +412,8 @@ def over(m: Interpreter, value: Tensor) -> NdArray:
     """The array over a tensor's memory, as ``Tensor.numpy`` gives it."""
     fake = value.fake
     if (
-        fake.requires_grad
+        value.node is None
+        or fake.requires_grad
         or fake.device.type != "cpu"
         or fake.is_conj()
         or fake.is_neg()

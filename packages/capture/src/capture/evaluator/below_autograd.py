@@ -1,0 +1,221 @@
+"""Operations on tensors whose classes are asked below autograd: which operators torch comes to, and what the classes make of each.
+
+In: a call with such tensors. Out: what it gives, as variables. Which operators a call comes to is not said again here: torch makes the call
+on stand-ins with the same metadata, and asks about them. With the first question that has no answer yet it is stopped, the class's
+``__torch_dispatch__`` is evaluated as any function of the program, and the call made anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from capture import _torch
+from capture.errors import NotConstant, Unsupported
+from capture.variables.base import Args, Interpreter, Kwargs, Variable
+from capture.variables.constants import CONSTANT_TYPES, Constant
+from capture.variables.mappings import Dict
+from capture.variables.numbers import Symbolic
+from capture.variables.sequences import List, Tuple
+from capture.variables.slices import Slice
+from capture.variables.tensors import Tensor
+from capture.variables.wrappers import WrapperTensor, tensors_among
+
+#: The call that is being made on stand-ins, for each thread.
+_RUNNING = threading.local()
+
+
+class _Asked(BaseException):
+    """Signal: torch asks what an operator comes to."""
+
+    def __init__(self, function: Any, handed: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.function = function
+        self.handed = handed
+
+
+class _StandIn(torch.Tensor):
+    """Has the metadata of a tensor of the program's."""
+
+    __torch_function__ = _torch.NO_OVERRIDE
+    stands_for: Tensor
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, *handed: Any) -> Any:  # type: ignore[override]
+        run: _Run = _RUNNING.run
+        return run.answer(func, handed)
+
+
+class _Run:
+    """One time that a call is made on stand-ins. ``answers`` are those to the first questions."""
+
+    def __init__(self, m: Interpreter, answers: list[Variable]) -> None:
+        self._m = m
+        self._answers = answers
+        self.asked = 0
+        #: Those of arguments. What is answered is not held: with who holds it torch's own code differs.
+        self._stand_ins: dict[int, _StandIn] = {}
+        self._symbols: dict[int, Variable] = {}
+
+    def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        _RUNNING.run = self
+        try:
+            with _torch.without_functions():
+                return function(*args, **kwargs)
+        finally:
+            _RUNNING.run = None
+
+    def answer(self, function: Any, handed: tuple[Any, ...]) -> Any:
+        self.asked += 1
+        if self.asked > len(self._answers):
+            raise _Asked(function, tuple([self.variable(each) for each in handed]))
+        return self.stand_in(self._answers[self.asked - 1])
+
+    def argument(self, variable: Variable) -> Any:
+        """The same for an argument of the call itself."""
+        for each in tensors_among(self._m, [variable]):
+            if id(each) not in self._stand_ins:
+                self._stand_ins[id(each)] = _like(each)
+        return self.stand_in(variable)
+
+    def stand_in(self, variable: Variable) -> Any:
+        """A real argument in the place of a variable."""
+        value = variable.realize(self._m)
+        if isinstance(value, Tensor):
+            found = self._stand_ins.get(id(value))
+            return _like(value) if found is None else found
+        if isinstance(value, Slice):
+            return slice(*[self.stand_in(part) for part in value.parts])
+        if isinstance(value, List):
+            return [self.stand_in(item) for item in value.items]
+        if isinstance(value, Tuple):
+            return tuple([self.stand_in(item) for item in value.items])
+        fake = value.as_argument(self._m)[1]
+        if isinstance(value, Symbolic):
+            self._symbols[id(fake.node)] = value
+        return fake
+
+    def variable(self, value: Any) -> Variable:
+        """The variable of what torch hands on, or gives."""
+        m, kind = self._m, type(value)
+        if kind in CONSTANT_TYPES:
+            return Constant(value)
+        if isinstance(value, torch.Tensor):
+            if not isinstance(value, _StandIn):
+                raise Unsupported("a tensor subclass beside a tensor that torch makes itself")
+            return value.stands_for
+        if kind is torch.SymInt and id(value.node) in self._symbols:
+            return self._symbols[id(value.node)]
+        if isinstance(value, tuple):
+            made: Variable = m.effects.created(Tuple([self.variable(item) for item in value], kind))
+            return made
+        if kind is list:
+            made = m.effects.created(List([self.variable(item) for item in value]))
+            return made
+        if kind is dict:
+            made = m.effects.created(Dict({k: (Constant(k), self.variable(v)) for k, v in value.items()}))
+            return made
+        raise Unsupported(f"a {kind.__name__} in an operation on a tensor subclass")
+
+    def note_writes(self) -> None:
+        """Tell the variables of arguments how often they were written to. Below autograd nobody counts."""
+        if self._m.recorder.is_below_autograd:
+            return
+        for stand_in in self._stand_ins.values():
+            variable = stand_in.stands_for
+            if isinstance(variable, WrapperTensor) and not stand_in.is_inference() and stand_in._version:
+                variable.note_writes(self._m, stand_in._version)
+
+    def is_view(self, value: Any) -> bool:
+        """Whether a tensor that the call gave is a view of what it took."""
+        return isinstance(value, torch.Tensor) and value._is_view()
+
+
+def _like(tensor: Tensor) -> Any:
+    fake = tensor.fake
+    with _torch.inference_guard(fake.is_inference()):
+        made: Any = _torch.make_wrapper_subclass(
+            _StandIn, fake.shape, strides=fake.stride(), storage_offset=fake.storage_offset(), dtype=fake.dtype, layout=fake.layout,
+            device=fake.device, requires_grad=fake.requires_grad,
+        )  # fmt: skip
+    made.stands_for = tensor
+    return made
+
+
+def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs: Kwargs, *, follows: bool) -> Variable:
+    """What a call comes to with tensors whose classes are asked below autograd; `follows`: it may be one that asks for metadata alone."""
+    name = getattr(function, "__name__", str(function))
+    if m.levels.inside or _torch.any_autocast():
+        raise Unsupported(f"{name} of a tensor subclass within a function transform or autocast")
+    answers: list[Variable] = []
+    while True:
+        run = _Run(m, answers)
+        try:
+            given = [run.argument(arg) for arg in args]
+            named = {key: run.argument(arg) for key, arg in kwargs.items()}
+        except NotConstant as error:
+            raise Unsupported(f"argument of {name}: {error}") from None
+        try:
+            result = run.call(function, given, named)
+        except _Asked as asked:
+            answers.append(_answered(m, asked.function, asked.handed).realize(m))
+            continue
+        except Unsupported:
+            raise
+        except Exception as error:
+            raise Unsupported(f"{name} of a tensor subclass raises {type(error).__name__}: {error}") from error
+        break
+    if not run.asked and not follows:
+        raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
+    run.note_writes()
+    found = run.variable(result)
+    _note_views(run, result, found, {id(each) for each in tensors_among(m, (*args, *kwargs.values()))})
+    return found
+
+
+def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> None:
+    """Autograd knows views of tensors of such classes; what is made again would be none."""
+    if isinstance(found, Tuple | List):
+        for one, variable in zip(result, found.items, strict=True):
+            _note_views(run, one, variable, given)
+    elif run.is_view(result) and id(found) not in given:
+        if not isinstance(found, WrapperTensor) or found.options is None:
+            raise Unsupported("a view of a tensor subclass that is no new one of these")
+        found.has_history = True
+
+
+def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...]) -> Variable:
+    """What the classes of tensors among the arguments make of an operator, or torch, where there are none."""
+    args, kwargs = m.iteration.elements(handed[0]), _named(handed[1:])
+    wrappers = [each for each in tensors_among(m, (*args, *kwargs.values())) if isinstance(each, WrapperTensor)]
+    if not wrappers:
+        return m.recorder.record("call_function", function, args, kwargs)
+    if torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors_among(m, (*args, *kwargs.values()))):
+        raise Unsupported(f"{function} of a tensor subclass, of which autograd computes the gradients")
+    classes = _in_order([each.cls for each in wrappers])
+    known: Args = [m.builder.known(function), m.builder.new_tuple([m.builder.known(cls) for cls in classes]), *handed]
+    for cls in classes:
+        with m.recorder.below_autograd():
+            found: Variable = m.calls.call(m.builder.known(cls).attribute(m, "__torch_dispatch__"), list(known), {})
+        found = found.realize(m)
+        if not (isinstance(found, Constant) and found.value is NotImplemented):
+            return found
+    raise Unsupported(f"{function} of tensor subclasses, none of which implements it")
+
+
+def _named(rest: tuple[Variable, ...]) -> Kwargs:
+    entries = rest[0].entries if rest and isinstance(rest[0], Dict) else {}
+    return {str(key): value for key, (_, value) in entries.items()}
+
+
+def _in_order(classes: list[type]) -> list[type]:
+    """Each class once, one that is made of another before it, as torch asks them."""
+    found: list[type] = []
+    for cls in classes:
+        if not any(each is cls for each in found):
+            at = next((at for at, each in enumerate(found) if issubclass(cls, each)), len(found))
+            found.insert(at, cls)
+    return found

@@ -1,0 +1,250 @@
+"""Tensors of classes that are asked below autograd (``__torch_dispatch__``): sizes, attributes, and no memory of their own.
+
+In: such tensors from outside, and those made by ``_make_wrapper_subclass``. Out: variables of which the graph holds nothing but what
+their classes compute with: an operation on one is what its class makes of it, evaluated as the program's code (``evaluator.below_autograd``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from capture import _torch
+from capture.bytecode import build
+from capture.errors import Unsupported
+from capture.guards import GuardKind, TensorMeta
+from capture.sources import Const, Source
+
+from . import autograd_state
+from .base import Args, Interpreter, Kwargs, Variable
+from .building import builds
+from .constants import looked_up
+from .handlers import handles
+from .lookups import class_lookup, is_of_program
+from .reconstruction import CannotReconstruct, Emitter
+from .sequences import List, Tuple
+from .subclasses import OWN_CLASSES, SubclassTensor, check_class, check_followed
+from .tensors import Tensor, input_tensor
+
+
+class AskedBelow(Unsupported):
+    """Signal: an operation on a tensor whose class says below autograd what it comes to."""
+
+
+def dispatch_of(m: Interpreter, cls: type) -> Any:
+    """The function of the program's that a class has for ``__torch_dispatch__``; None where it has another or none."""
+    raw = class_lookup(m, cls, "__torch_dispatch__")[0]
+    return raw if isinstance(raw, classmethod) and is_of_program(raw.__func__) else None
+
+
+class WrapperTensor(SubclassTensor):
+    """One of these tensors. ``options`` are what one was made with that the frame made."""
+
+    def __init__(self, fake: torch.Tensor, cls: type, options: dict[str, Variable] | None = None) -> None:
+        super().__init__(None, fake, cls)  # type: ignore[arg-type]  # the graph holds none
+        self.options = options
+        #: Whether eager has more of it than is made again: what it is a view of, that it is of inference mode.
+        self.has_history = False
+        #: How often it was written to: autograd counts that, and what it is made of is written to on its own.
+        self.writes = 0
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        raise AskedBelow(f"tensor subclass {self.cls.__name__}, whose operations are not followed here")
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name in autograd_state.READ and class_lookup(m, self.cls, name)[1] in OWN_CLASSES:
+            raise Unsupported(f"Tensor.{name} of tensor subclass {self.cls.__name__}")
+        return super().attribute(m, name)
+
+    def put(self, m: Interpreter, name: str, value: Variable) -> None:
+        autograd_state.give(m, self, name, value.realize(m))
+
+    def note_writes(self, m: Interpreter, times: int) -> None:
+        """It was written to, so many times; the class has done it."""
+        self.writes += times
+        m.effects.mutated(self)
+
+    def replay(self, e: Emitter) -> None:
+        super().replay(e)
+        for _ in range(self.writes):
+            e.call_discarding(torch.autograd.graph.increment_version, [self])
+
+    def truth(self, m: Interpreter) -> bool:
+        if self.has_own(m, "__bool__"):
+            return super().truth(m)
+        raise Unsupported(f"truth value of tensor subclass {self.cls.__name__}")
+
+    def as_number(self, m: Interpreter, cls: type) -> Variable:
+        if self.has_own(m, f"__{cls.__name__}__"):
+            return super().as_number(m, cls)
+        raise Unsupported(f"{cls.__name__}() of tensor subclass {self.cls.__name__}")
+
+    def is_index(self) -> bool:
+        return False
+
+    def number(self, m: Interpreter, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
+        if not isinstance(value, torch.SymInt):
+            return super().number(m, name, args, value, kwargs)
+        sizes = self.options["size"].realize(m) if self.options is not None else None
+        if name == "size" and len(args) == 1 and isinstance(sizes, Tuple | List):
+            return sizes.items[args[0]].realize(m)
+        raise Unsupported(f"Tensor.{name} of tensor subclass {self.cls.__name__}, which follows from a symbol")
+
+    def made_of(self) -> Iterable[Variable]:
+        if self.options is None or self.has_history:
+            raise CannotReconstruct(
+                self,
+                f"tensor subclass {self.cls.__name__}, of which autograd knows more than is made again: a view, say",
+            )
+        return (*self.options.values(), *self.given.values())
+
+    def reconstruct(self, e: Emitter) -> None:
+        options = self.options or {}
+        e.emit(build.push_callable(build.load_const(_torch.make_wrapper)), build.load_const(self.cls))
+        e.emit(build.load_const(self.writes), build.load_const(tuple(options)), build.load_const(tuple(self.given)))
+        count = e.load_many([*options.values(), *self.given.values()])
+        e.emit(build.call(4 + count))
+
+    def __repr__(self) -> str:
+        return f"<tensor subclass {self.cls.__name__}>"
+
+
+class _Told(BaseException):
+    """Signal: torch asks what a tensor's sizes are, or the like."""
+
+
+class _Listener(_torch.DispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise _Told
+
+
+def _says_its_own(value: torch.Tensor) -> bool:
+    """Whether its class is asked for its sizes, its layout or its device."""
+    try:
+        with _torch.without_functions(), _Listener():
+            _ = value.shape, value.stride(), value.storage_offset(), value.device, value.layout, value.dim()
+    except _Told:
+        return True
+    return False
+
+
+@builds(torch.Tensor, subclasses=True)
+def _build(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
+    cls = type(value)
+    if getattr(cls, "__torch_dispatch__", None) is _torch.NO_DISPATCH or dispatch_of(m, cls) is None:
+        check_followed(m, cls)
+        with _torch.without_overrides():
+            made = input_tensor(m, value, source, SubclassTensor)
+    else:
+        check_class(m, cls)
+        made = _input(m, value, source)
+    m.modes.meet()
+    return made
+
+
+def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> WrapperTensor:
+    """The variable of one from outside, which has the metadata that it has now. What its class keeps in it is guarded as it is read."""
+    cls = type(value)
+    if _says_its_own(value):
+        raise Unsupported(f"tensor subclass {cls.__name__}, which says itself what its sizes, layout or device are")
+    with _torch.without_functions():
+        if value.layout is not torch.strided or value.is_nested or value.is_quantized:
+            raise Unsupported(f"tensor subclass {cls.__name__} of layout {value.layout}")
+        if value.storage_offset():  # which is not in a tensor's guarded metadata
+            raise Unsupported(f"tensor subclass {cls.__name__}, which begins within its storage")
+        shape, stride = tuple(value.shape), value.stride()
+        dtype, device, differentiates, inference = value.dtype, value.device, value.requires_grad, value.is_inference()
+    if source is None:
+        raise Unsupported("tensor of unknown origin")
+    with _torch.inference_guard(inference), m.recorder.fake_mode:
+        fake = torch.empty_strided(shape, stride, dtype=dtype, device=device, requires_grad=differentiates)
+    if not isinstance(source, Const):
+        m.guards.add(source, GuardKind.TENSOR, TensorMeta.of(value))
+    made = WrapperTensor(fake, cls)
+    made.value = value
+    return made
+
+
+#: What is made of how such a tensor is asked for; the rest is refused, unless it says nothing.
+_METADATA = ("size", "strides", "storage_offset", "dtype", "device")
+
+
+def _fake(size: Any, strides: Any = None, storage_offset: Any = 0, **kind: Any) -> torch.Tensor:
+    """Tells sizes and strides, and no more."""
+    if strides is None:
+        return torch.empty(size, **kind)
+    if type(storage_offset) is not int:
+        raise Unsupported("a tensor subclass that begins where a symbol says")
+    if not storage_offset:
+        return torch.empty_strided(size, strides, **kind)
+    return torch.empty((), **kind).expand(size).as_strided(size, strides, storage_offset)
+
+
+@handles(_torch.make_wrapper_subclass)
+def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    given = dict(zip(("cls", "size"), args, strict=False)) | kwargs
+    cls = looked_up(m, given.pop("cls"))
+    if not isinstance(cls, type) or not issubclass(cls, torch.Tensor) or dispatch_of(m, cls) is None:
+        raise Unsupported(
+            "a tensor subclass made by _make_wrapper_subclass, whose class has no __torch_dispatch__ to follow"
+        )
+    check_class(m, cls)
+    if m.levels.inside:
+        raise Unsupported(f"tensor subclass {cls.__name__}, made within a function transform")
+    options = {name: value for name, value in given.items() if not m.builder.is_none(value.realize(m))}
+    layout = options.pop("layout", None)
+    rest = [options.pop(name) for name in given if name in options and name not in _METADATA]
+    if "size" not in options or len(args) > 2 or any(map(m.operators.truth, rest)):
+        raise Unsupported(f"tensor subclass {cls.__name__}, made to require gradients or to say its own sizes")
+    if layout is not None and m.builder.to_python(layout) is not torch.strided:
+        raise Unsupported(f"tensor subclass {cls.__name__}, made of another layout")
+    fakes = {name: value.realize(m).as_argument(m)[1] for name, value in options.items()}
+    fakes.setdefault("device", torch.device("cpu"))
+    with _torch.without_functions(), m.recorder.fake_mode:
+        fake = _fake(**fakes)
+    m.modes.meet()
+    made: WrapperTensor = m.effects.created(WrapperTensor(fake, cls, options))
+    made.has_history = torch.is_inference_mode_enabled() is not m.recorder.inference.before
+    return made
+
+
+@handles(_torch.correct_aliasing)
+def _correct_aliasing(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """What it gives for an operator: what was written to for one that writes, else what was made, of the same memory where it is a view."""
+    function, given, _, made = args
+    schema = looked_up(m, function)._schema
+    values = m.iteration.elements(given)
+    written = [
+        at
+        for at, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    if not written:
+        if any(each.alias_info is not None for each in schema.returns):
+            found = made.realize(m)
+            if not isinstance(found, WrapperTensor) or found.options is None:
+                raise Unsupported("a view of a tensor subclass that is no new one of these")
+            found.has_history = True
+        return made
+    if (
+        len(written) > 1
+        or len(schema.returns) != 1
+        or written[0] >= len(values)
+        or _torch.CHANGES_VIEW in looked_up(m, function).tags
+    ):
+        raise Unsupported("a write to a tensor subclass that changes more than one, or its sizes")
+    return values[written[0]]
+
+
+def tensors_among(m: Interpreter, values: Iterable[Variable]) -> list[Tensor]:
+    """The tensors among arguments, and within what they contain."""
+    found: list[Tensor] = []
+    for each in values:
+        value = each.realize(m)
+        if isinstance(value, Tensor):
+            found.append(value)
+        else:
+            found += tensors_among(m, value.contents(m))
+    return found
