@@ -242,9 +242,10 @@ def test_a_quantised_weight_is_whole(cls, mode):
     assert compiled.session.report.graph_count <= 2
 
 
+@pytest.mark.parametrize("sizes", [(4, 8), (2, 3, 8)])
 @pytest.mark.parametrize("cls", [Eighths, Overridden])
-def test_training_around_a_quantised_weight(cls):
-    model, x = quantised(cls), torch.randn(4, 8, requires_grad=True)
+def test_training_around_a_quantised_weight(cls, sizes):
+    model, x = quantised(cls), torch.randn(sizes, requires_grad=True)
     compiled = capture.compile(model, fullgraph=True)
     gradients = [torch.autograd.grad(fn(x).sin().sum(), [x, *model[2].parameters()]) for fn in (model, compiled)]
     torch.testing.assert_close(*gradients)

@@ -78,7 +78,7 @@ class _Run:
         """The same for an argument of the call itself."""
         for each in tensors_among(self._m, [variable]):
             if id(each) not in self._stand_ins:
-                self._stand_ins[id(each)] = _like(each)
+                self._stand_ins[id(each)] = _like(each, each.fake.requires_grad)
         return self.stand_in(variable)
 
     def stand_in(self, variable: Variable) -> Any:
@@ -86,7 +86,8 @@ class _Run:
         value = variable.realize(self._m)
         if isinstance(value, Tensor):
             found = self._stand_ins.get(id(value))
-            return _like(value) if found is None else found
+            # Below autograd nothing requires gradients yet: it says so of what it is given back.
+            return _like(value, False) if found is None else found
         if isinstance(value, Slice):
             return slice(*[self.stand_in(part) for part in value.parts])
         if isinstance(value, List):
@@ -134,12 +135,12 @@ class _Run:
         return isinstance(value, torch.Tensor) and value._is_view()
 
 
-def _like(tensor: Tensor) -> Any:
+def _like(tensor: Tensor, differentiates: bool) -> Any:
     fake = tensor.fake
     with _torch.inference_guard(fake.is_inference()):
         made: Any = _torch.make_wrapper_subclass(
             _StandIn, fake.shape, strides=fake.stride(), storage_offset=fake.storage_offset(), dtype=fake.dtype, layout=fake.layout,
-            device=fake.device, requires_grad=fake.requires_grad,
+            device=fake.device, requires_grad=differentiates,
         )  # fmt: skip
     made.stands_for = tensor
     return made
@@ -151,6 +152,8 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
     if m.levels.inside or _torch.any_autocast():
         raise Unsupported(f"{name} of a tensor subclass within a function transform or autocast")
     answers: list[Variable] = []
+    #: By identity, tensors whose views need no note: arguments, and what plain operators gave, which the graph has as they are.
+    known = {id(each) for each in tensors_among(m, (*args, *kwargs.values()))}
     while True:
         run = _Run(m, answers)
         try:
@@ -161,7 +164,7 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
         try:
             result = run.call(function, given, named)
         except _Asked as asked:
-            answers.append(_answered(m, asked.function, asked.handed).realize(m))
+            answers.append(_answered(m, asked.function, asked.handed, known).realize(m))
             continue
         except Unsupported:
             raise
@@ -172,7 +175,7 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
     run.note_writes()
     found = run.variable(result)
-    _note_views(run, result, found, {id(each) for each in tensors_among(m, (*args, *kwargs.values()))})
+    _note_views(run, result, found, known)
     return found
 
 
@@ -187,19 +190,21 @@ def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> Non
         found.has_history = True
 
 
-def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...]) -> Variable:
+def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...], known: set[int]) -> Variable:
     """What the classes of tensors among the arguments make of an operator, or torch, where there are none."""
     args, kwargs = m.iteration.elements(handed[0]), _named(handed[1:])
     wrappers = [each for each in tensors_among(m, (*args, *kwargs.values())) if isinstance(each, WrapperTensor)]
     if not wrappers:
-        return m.recorder.record("call_function", function, args, kwargs)
+        given = m.recorder.record("call_function", function, args, kwargs)
+        known.update(id(each) for each in tensors_among(m, [given]))
+        return given
     if torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors_among(m, (*args, *kwargs.values()))):
         raise Unsupported(f"{function} of a tensor subclass, of which autograd computes the gradients")
     classes = _in_order([each.cls for each in wrappers])
-    known: Args = [m.builder.known(function), m.builder.new_tuple([m.builder.known(cls) for cls in classes]), *handed]
+    asked: Args = [m.builder.known(function), m.builder.new_tuple([m.builder.known(cls) for cls in classes]), *handed]
     for cls in classes:
         with m.recorder.below_autograd():
-            found: Variable = m.calls.call(m.builder.known(cls).attribute(m, "__torch_dispatch__"), list(known), {})
+            found: Variable = m.calls.call(m.builder.known(cls).attribute(m, "__torch_dispatch__"), list(asked), {})
         found = found.realize(m)
         if not (isinstance(found, Constant) and found.value is NotImplemented):
             return found
