@@ -557,10 +557,9 @@ all_functions_off: Callable[[], bool] = torch._C._is_torch_function_all_disabled
 # What makes a tensor of a class of the program's from another one's memory, without its history.
 make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 # What makes a tensor of a class that is asked below autograd: of sizes, without memory. And what such classes call to have their results alias
-# as the operator's schema says, with the mark of operators that change the sizes of what they are given.
+# as the operator's schema says.
 make_wrapper_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_wrapper_subclass
 correct_aliasing: Callable[..., Any] = return_and_correct_aliasing
-CHANGES_VIEW: Any = torch.Tag.inplace_view
 # A mode that hears what is asked below autograd.
 DispatchMode: Any = TorchDispatchMode
 

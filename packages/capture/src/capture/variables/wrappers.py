@@ -16,6 +16,7 @@ from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.guards import GuardKind, TensorMeta
 from capture.sources import Const, Source
+from symshapes import facts_of
 
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
@@ -214,28 +215,26 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _correct_aliasing(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """What it gives for an operator: what was written to for one that writes, else what was made, of the same memory where it is a view."""
     function, given, _, made = args
-    schema = looked_up(m, function)._schema
-    values = m.iteration.elements(given)
-    written = [
-        at
-        for at, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    if not written:
-        if any(each.alias_info is not None for each in schema.returns):
+    facts = facts_of(looked_up(m, function))
+    if not facts.written:
+        if facts.aliases:
             found = made.realize(m)
             if not isinstance(found, WrapperTensor) or found.options is None:
                 raise Unsupported("a view of a tensor subclass that is no new one of these")
             found.has_history = True
         return made
+    values = m.iteration.elements(given)
+    (first, *others), place = facts.written, facts.written[0].position
     if (
-        len(written) > 1
-        or len(schema.returns) != 1
-        or written[0] >= len(values)
-        or _torch.CHANGES_VIEW in looked_up(m, function).tags
+        others
+        or first.is_list
+        or len(facts.returns_written) != 1
+        or place is None
+        or place >= len(values)
+        or facts.reshapes
     ):
         raise Unsupported("a write to a tensor subclass that changes more than one, or its sizes")
-    return values[written[0]]
+    return values[place]
 
 
 def tensors_among(m: Interpreter, values: Iterable[Variable]) -> list[Tensor]:
