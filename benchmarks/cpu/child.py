@@ -84,7 +84,7 @@ def step_of(
     train: bool,
     optimised: bool = False,
     scale: float = 1.0,
-    update: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda step: step,
+    update: Callable[[Any], Any] = lambda step: step,
 ) -> Step:
     """Inference, or forward, loss (times `scale`) and backward (`optimised`: and AdamW's step, as `update` makes it); what a step returns is
     compared: outputs, and in training the gradients."""
@@ -147,8 +147,8 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
         compiler = functools.partial(compilers[contender], options=asked.options.get(contender))
         place = functools.partial(converted, dtype=precision, device=asked.device)
         inputs = (tuple(map(place, args)), {k: place(v) for k, v in kwargs.items()})
-        given = (mine, compiler(mine), inputs, train, asked.whole, scale)
-        return step_of(*given, compiler) if asked.optimizer else step_of(*given)
+        update = compiler if asked.optimizer else CONTENDERS["eager"]
+        return step_of(mine, compiler(mine), inputs, train, asked.whole, scale, update)
 
     scale = 1.0
     if asked.train and dtype is torch.float16:

@@ -19,7 +19,7 @@ from aotgrad.signature import Alias, Signature
 from aotgrad.source import Source, built, offers, tuple_of
 from aotgrad.switched_off import without_autocast, without_grad
 from aotgrad.writes import written_by
-from symshapes import dataclass, share_memory
+from symshapes import dataclass, share_memory, shares_memory_lines
 
 Boxed = Callable[[list[Any]], Sequence[Any] | None]
 
@@ -87,10 +87,10 @@ class Taken:
         """What runs the program where one that is written to shares its memory. Tensors have some: no transform is in force."""
         if self.written and len(self.tensors) > 1:
             source.names["share_memory"] = share_memory
-            storages = ", ".join(f"args[{i}].untyped_storage().data_ptr()" for i in self.tensors)
-            source.line(f"storages = {{{storages}}}")
-            asked = tuple_of([f"args[{i}]" for i in self.tensors]), tuple(self.tensors.index(i) for i in self.written)
-            with source.block(f"if len(storages) < {len(self.tensors)} and share_memory({asked[0]}, {asked[1]}):"):
+            written = [self.tensors.index(i) for i in self.written]
+            line, head = shares_memory_lines([f"args[{i}]" for i in self.tensors], written)
+            source.line(line)
+            with source.block(head):
                 source.line(f"return {self.eagerly}")
 
     def write_refused(self, source: Source, signature: Signature, written: frozenset[int]) -> None:

@@ -37,7 +37,7 @@ from symshapes import (
     is_dense,
     levels_kept,
     phase,
-    spans_meet,
+    share_memory,
     undisturbed_autograd,
 )
 
@@ -483,17 +483,12 @@ def _grad_mode_kept() -> Iterator[None]:
 
 def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:
     """The graph takes inputs for separate, as those are that lie side by side in one storage."""
-    keys = [
-        None
-        if not isinstance(t, torch.Tensor)
-        else t.storage_key
-        if isinstance(t, FakeTensor)
-        else t.untyped_storage()._cdata
-        for t in inputs
-    ]
+    tensors = {at: value for at, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
     written = {mutation.input for mutation in signature.mutations}
-    for key in {keys[at] for at in written}:
-        sharers = [at for at, other in enumerate(keys) if other == key]
-        places = {place for place, at in enumerate(sharers) if at in written}
-        if len(sharers) > 1 and spans_meet([inputs[at] for at in sharers], places):
-            raise Unsupported("a write to an input that shares its memory with another input")
+    places = [place for place, at in enumerate(tensors) if at in written]
+    if share_memory([*tensors.values()], places, _storage_of):
+        raise Unsupported("a write to an input that shares its memory with another input")
+
+
+def _storage_of(tensor: torch.Tensor) -> Any:
+    return tensor.storage_key if isinstance(tensor, FakeTensor) else tensor.untyped_storage()._cdata

@@ -564,18 +564,6 @@ correct_aliasing: Callable[..., Any] = return_and_correct_aliasing
 DispatchMode: Any = TorchDispatchMode
 
 
-def make_wrapper(
-    cls: type, writes: int, options: tuple[str, ...], attributes: tuple[str, ...], *values: Any
-) -> torch.Tensor:
-    """A tensor of such a class with attributes, written to so often; no class is asked. `values` are first those of the options, in this order."""
-    made = make_wrapper_subclass(cls, **dict(zip(options, values, strict=False)))
-    for name, value in zip(attributes, values[len(options) :], strict=True):
-        object.__setattr__(made, name, value)
-    for _ in range(writes):
-        torch.autograd.graph.increment_version(made)
-    return made
-
-
 _creation: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
 
 

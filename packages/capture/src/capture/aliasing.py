@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import build_python, share_memory
+from symshapes import build_python, share_memory, shares_memory_lines
 
 from . import _native
 from .sources import Source, is_module_owned
@@ -31,12 +31,12 @@ def separated(
     looked_at = [i for i, source in enumerate(sources) if tensors[i] and not is_module_owned(source)]
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
         return compiled
-    written = tuple(place for place, i in enumerate(looked_at) if changed[i])
-    given = ", ".join(f"inputs[{i}]" for i in looked_at)
+    written = [place for place, i in enumerate(looked_at) if changed[i]]
+    line, head = shares_memory_lines([f"inputs[{i}]" for i in looked_at], written)
     lines = [
         "def run(*inputs):",
-        f"    storages = {{{', '.join(f'inputs[{i}].untyped_storage().data_ptr()' for i in looked_at)}}}",
-        f"    if len(storages) < {len(looked_at)} and share_memory(({given}), {written}):",
+        f"    {line}",
+        f"    {head}",
         "        return eager(*inputs)",
         "    return compiled(*inputs)",
     ]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from symshapes import FakeMode, ShapeEnv, share_memory, spans_meet
+from symshapes import FakeMode, ShapeEnv, share_memory
+from symshapes.facts.memory import spans_meet
 
 BASE = torch.arange(24.0)
 PAIRS: dict[str, tuple[Callable[[], list[torch.Tensor]], bool]] = {

@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import torch
 from torch import fx
-from torch.utils._pytree import tree_leaves
 
 from capture.errors import Unsupported
 from capture.variables.autograd_history import Act
 from symshapes import ControlFlow
 
+from .places import differentiable
+
 
 def _is_control(node: fx.Node) -> bool:
     return isinstance(node.target, ControlFlow)
-
-
-def _differentiable(node: fx.Node) -> bool:
-    found = tree_leaves(node.meta.get("val"))
-    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in found)
 
 
 def _before(graph: fx.Graph) -> set[fx.Node]:
@@ -42,7 +37,7 @@ def require_history(graph: fx.Graph, outputs: Iterable[fx.Node]) -> None:
     waiting, seen = list(outputs), set[fx.Node]()
     while waiting:
         node = waiting.pop()
-        if node in seen or node.op == "placeholder" or not _differentiable(node):
+        if node in seen or node.op == "placeholder" or not differentiable(node.meta.get("val")):
             continue
         seen.add(node)
         if node in earlier:

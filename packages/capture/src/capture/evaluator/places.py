@@ -7,6 +7,7 @@ autograd: where a tensor and what was computed from it both come out of it, grad
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import fx
@@ -20,10 +21,11 @@ def earlier_step(placed: Iterable[tuple[int, fx.Node]], step: int) -> int:
         made = node.meta.get("step")
         if noted != step or made is None:
             continue  # another step's; an input
-        later = (user.meta.get("step", step) for user in node.users if _differentiable(user))
+        later = (user.meta.get("step", step) for user in node.users if differentiable(user.meta.get("val")))
         found = min(found, *(s for s in later if made < s), step)
     return found
 
 
-def _differentiable(node: fx.Node) -> bool:
-    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(node.meta.get("val")))
+def differentiable(values: Any) -> bool:
+    """Whether a tensor is among these, or within what they contain, that requires gradients."""
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(values))

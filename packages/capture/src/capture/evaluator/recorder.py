@@ -51,6 +51,7 @@ from .inference import InferenceBlocks
 from .known_results import KnownResults
 from .number_ranges import NumberRanges
 from .one_piece import require_history, require_no_input_hooks
+from .places import differentiable
 from .refusals import Refusals
 from .scalars import ScalarTensors
 from .side_effects import SideEffects
@@ -253,7 +254,7 @@ class GraphRecorder:
             told = self._m.modes.answer(_function(op, target, fake_args), args, kwargs)
             if told is not None:
                 return told
-        if self._below and torch.is_grad_enabled() and _differentiable((*fake_args, *fake_kwargs.values())):
+        if self._below and torch.is_grad_enabled() and differentiable((*fake_args, *fake_kwargs.values())):
             raise Unsupported(
                 f"{_name(target)} of what requires gradients, for a tensor subclass that is asked below autograd"
             )
@@ -645,16 +646,6 @@ def _function(op: str, target: Any, args: list[Any]) -> Callable[..., Any]:
     # Not the fakes' own, which takes nothing else.
     owner = torch.Tensor if isinstance(args[0], FakeTensor) else type(args[0])
     return getattr(owner, target)
-
-
-def _differentiable(values: Iterable[Any]) -> bool:
-    """Whether a tensor is among these, or within sequences among them, that requires gradients."""
-    return any(
-        value.requires_grad
-        if isinstance(value, torch.Tensor)
-        else isinstance(value, tuple | list) and _differentiable(value)
-        for value in values
-    )
 
 
 def _is_condition(argument: Variable) -> TypeGuard[Symbolic]:

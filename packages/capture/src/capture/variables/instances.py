@@ -13,7 +13,7 @@ from capture.sources import Attr, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, class_lookup, entry_of
 from .mappings import Dict
 from .reconstruction import Emitter
 
@@ -23,10 +23,6 @@ _SLOT = types.MemberDescriptorType
 def _has_slots(cls: type) -> bool:
     """Whether a class says that its instances, or those of one that it is made from, have slots."""
     return any(vars(base).get("__slots__") for base in cls.__mro__)
-
-
-def _in_class(cls: type, name: str) -> Any:
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
 
 
 class Instance(Variable):
@@ -79,7 +75,7 @@ class Instance(Variable):
             found = found if isinstance(found, dict) else {}
             if keys_act(found):
                 raise Unsupported("an object's dictionary with keys that say what they are equal to")
-            if found and _has_slots(self.cls) and any(isinstance(_in_class(self.cls, n), _SLOT) for n in found):
+            if found and _has_slots(self.cls) and any(isinstance(entry_of(self.cls, n), _SLOT) for n in found):
                 raise Unsupported("an object's dictionary with an entry under the name of a slot, which hides it")
             self._own_dict = found
         return found

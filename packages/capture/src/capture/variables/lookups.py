@@ -190,9 +190,14 @@ def is_callable(m: Interpreter, value: Variable) -> bool:
     return class_lookup(m, value.python_type(), "__call__")[0] is not MISSING
 
 
+def entry_of(cls: type, name: str) -> Any:
+    """What a class or the first above it has under a name, as it stands there; `MISSING` where none has. Nothing is guarded."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
+
+
 def has_entry(cls: type, name: str) -> bool:
     """Whether a class or one above it has an entry of a name: what is there is not asked, which may be a descriptor of the program's."""
-    return any(name in vars(base) for base in cls.__mro__)
+    return entry_of(cls, name) is not MISSING
 
 
 def can_iterate(cls: type) -> bool:

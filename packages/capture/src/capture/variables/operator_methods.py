@@ -16,7 +16,7 @@ import torch
 from capture.errors import Unsupported
 
 from .base import Interpreter, Variable
-from .lookups import C_METHODS, MISSING, can_iterate, class_lookup, has_entry, is_among, shown_type
+from .lookups import C_METHODS, MISSING, can_iterate, class_lookup, entry_of, has_entry, is_among, shown_type
 from .operations import BINARY, COMPARE, INPLACE
 
 Asked = Callable[[Interpreter, Variable, Variable], Variable]
@@ -101,7 +101,7 @@ def _takes(method: Any, base: type) -> bool | None:
 
 def _method(cls: type, name: str) -> Any:
     """The method in C that a class has under a name, if it is one of those that are asked by empty values."""
-    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    found = entry_of(cls, name)
     is_known = isinstance(found, types.WrapperDescriptorType) and found.__objclass__ in _STAND_INS
     return found if is_known else None
 

@@ -103,13 +103,23 @@ class WrapperTensor(SubclassTensor):
 
     def reconstruct(self, e: Emitter) -> None:
         options = self.options or {}
-        e.emit(build.push_callable(build.load_const(_torch.make_wrapper)), build.load_const(self.cls))
+        e.emit(build.push_callable(build.load_const(_made)), build.load_const(self.cls))
         e.emit(build.load_const(self.writes), build.load_const(tuple(options)), build.load_const(tuple(self.given)))
         count = e.load_many([*options.values(), *self.given.values()])
         e.emit(build.call(4 + count))
 
     def __repr__(self) -> str:
         return f"<tensor subclass {self.cls.__name__}>"
+
+
+def _made(cls: type, writes: int, options: tuple[str, ...], attributes: tuple[str, ...], *values: Any) -> torch.Tensor:
+    """A tensor of such a class with attributes, written to so often; no class is asked. `values` are first those of the options, in this order."""
+    made = _torch.make_wrapper_subclass(cls, **dict(zip(options, values, strict=False)))
+    for name, value in zip(attributes, values[len(options) :], strict=True):
+        object.__setattr__(made, name, value)
+    for _ in range(writes):
+        torch.autograd.graph.increment_version(made)
+    return made
 
 
 class _Told(BaseException):

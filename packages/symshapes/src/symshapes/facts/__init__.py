@@ -12,7 +12,7 @@ from symshapes.facts.layout import (
     same_size,
     same_sizes,
 )
-from symshapes.facts.memory import share_memory, spans_meet
+from symshapes.facts.memory import share_memory, shares_memory_lines
 from symshapes.facts.operators import (
     ELEMENTWISE,
     RANDOM,
@@ -78,7 +78,7 @@ __all__ = [
     "same_size",
     "same_sizes",
     "share_memory",
-    "spans_meet",
+    "shares_memory_lines",
     "uncastable",
     "unlike_sizes",
     "unlike_target",
