@@ -486,7 +486,7 @@ def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:
     tensors = {at: value for at, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
     written = {mutation.input for mutation in signature.mutations}
     places = [place for place, at in enumerate(tensors) if at in written]
-    if share_memory([*tensors.values()], places, _storage_of):
+    if share_memory([*tensors.values()], places, [_storage_of(tensor) for tensor in tensors.values()]):
         raise Unsupported("a write to an input that shares its memory with another input")
 
 

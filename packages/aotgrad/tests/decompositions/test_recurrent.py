@@ -154,26 +154,39 @@ def test_other_sizes_are_refused_on_a_gpu(sizes: Any) -> None:
 
 
 def test_weights_are_found_where_they_lie_together() -> None:
-    sizes = [(20, 4), (20, 5), (20,), (20,)]
-    layout = cudnn_networks._Layout(230, (10, 90, 190, 210))
+    layout = cudnn_networks._Layout.of(230, ((20, 4), (20, 5), (20,), (20,)), (10, 90, 190, 210), 4)
     memory = torch.arange(300.0)
-    together = layout.parts(memory[40:270], sizes)
+    together = layout.parts(memory[40:270])
     found = layout.found(together)
     assert found.data_ptr() == memory[40:].data_ptr() and found.shape == (230,)
-    assert layout.found(layout.parts(memory[-230:], sizes)).data_ptr() == memory[-230:].data_ptr()
+    assert layout.found(layout.parts(memory[-230:])).data_ptr() == memory[-230:].data_ptr()
     turned = [together[0], together[1], together[3], together[2]]
-    short = layout.parts(torch.arange(300.0), sizes)
+    short = layout.parts(torch.arange(300.0))
     beyond = torch.arange(229.0)  # the last element is missing
-    cut = [*layout.parts(torch.arange(230.0), sizes)[:3], torch.zeros(20)]
+    cut = [*layout.parts(torch.arange(230.0))[:3], torch.zeros(20)]
     for weights in (turned, cut, [short[0], short[1].clone(), *short[2:]]):
         copied = layout.found(weights)
         assert copied.untyped_storage().data_ptr() != weights[0].untyped_storage().data_ptr()
-        for weight, part in zip(weights, layout.parts(copied, sizes), strict=True):
+        for weight, part in zip(weights, layout.parts(copied), strict=True):
             assert torch.equal(weight, part)
-    square = cudnn_networks._Layout(16, (0,))
+    square = cudnn_networks._Layout.of(16, ((4, 4),), (0,), 4)
     across = torch.arange(16.0).view(4, 4).t()
     assert torch.equal(square.found([across]).view(4, 4), across)
-    assert cudnn_networks._Layout(230, (10,)).found([beyond[10:]]).numel() == 230
+    assert cudnn_networks._Layout.of(230, ((219,),), (10,), 4).found([beyond[10:]]).numel() == 230
+    with pytest.raises(RuntimeError, match="Expected weights of the sizes"):
+        layout.found([torch.zeros(20, 4), torch.zeros(20, 1), torch.zeros(20), torch.zeros(20)])
+
+
+@pytest.mark.parametrize(("module", "proj_size"), [(nn.RNN, 0), (nn.GRU, 0), (nn.LSTM, 0), (nn.LSTM, 2)])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_sizes_of_weights(module: Any, layers: int, bidirectional: bool, bias: bool, proj_size: int) -> None:
+    how = {"proj_size": proj_size} if proj_size else {}
+    network = module(4, 5, layers, bias=bias, bidirectional=bidirectional, **how)
+    sizes = [tuple(weight.shape) for each in network.all_weights for weight in each]
+    each, mode = len(network.all_weights[0]), {nn.RNN: 1, nn.LSTM: 2, nn.GRU: 3}[module]
+    assert cudnn_networks._sizes(4, each, mode, 5, proj_size, layers, 1 + bidirectional) == tuple(sizes)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -29,17 +29,26 @@ PAIRS: dict[str, tuple[Callable[[], list[torch.Tensor]], bool]] = {
 }
 
 
+def storages(tensors: list[torch.Tensor]) -> list[int]:
+    return [tensor.untyped_storage().data_ptr() for tensor in tensors]
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_written_tensors_share_memory(name: str) -> None:
     tensors, expected = PAIRS[name][0](), PAIRS[name][1]
     for written in ([0], [1], [0, 1]):
-        assert share_memory(tensors, written) is expected
-    assert share_memory(tensors, []) is False
+        assert share_memory(tensors, written, storages(tensors)) is expected
+    assert share_memory(tensors, [], storages(tensors)) is False
+
+
+def test_what_holds_nothing_shares_nothing() -> None:
+    tensors = [torch.empty(0), torch.empty(0), BASE]
+    assert share_memory(tensors, [0, 1, 2], storages(tensors)) is False
 
 
 def test_what_is_only_read_may_be_one() -> None:
-    assert not share_memory([BASE[:6], BASE[:6], BASE[6:]], [2])
-    assert share_memory([BASE[:6], BASE[:12], BASE[6:]], [2])
+    for tensors, expected in (([BASE[:6], BASE[:6], BASE[6:]], False), ([BASE[:6], BASE[:12], BASE[6:]], True)):
+        assert share_memory(tensors, [2], storages(tensors)) is expected
 
 
 def test_spans_of_symbols_may_be_anywhere() -> None:

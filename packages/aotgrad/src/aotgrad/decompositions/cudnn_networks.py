@@ -32,6 +32,8 @@ _library.define(
 _NETWORKS = (torch.rnn_relu, torch.rnn_tanh, torch.lstm, torch.gru)
 """By cuDNN's number for them."""
 _LSTM = 2
+_GATES = (1, 1, 4, 3)
+"""How many each computes, by that number."""
 
 
 def _run_network(
@@ -85,41 +87,50 @@ register_fake("aotgrad::cudnn_network", _shapes_of_network, _library)
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a network's weights lie one behind the other as cuDNN wants them: elements of all, and where each weight begins."""
+    """How a network's weights lie one behind the other as cuDNN wants them: elements of all, the size of each weight and where it begins."""
 
     size: int
+    sizes: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
+    # The same in bytes, from the first weight on.
+    distances: list[int]
+
+    @classmethod
+    def of(cls, size: int, sizes: tuple[tuple[int, ...], ...], offsets: Sequence[int], width: int) -> _Layout:
+        """Of elements of `width` bytes."""
+        return cls(size, sizes, tuple(offsets), [(at - offsets[0]) * width for at in offsets])
 
     def found(self, weights: Sequence[Tensor]) -> Tensor:
         """The memory that the weights lie in so, as modules keep them; of others a copy."""
-        first, width = weights[0], weights[0].element_size()
-        start = first.data_ptr() - self.offsets[0] * width
-        if [w.data_ptr() for w in weights] == [start + at * width for at in self.offsets] and all(
-            w.is_contiguous() for w in weights
-        ):
-            before = first.storage_offset() - self.offsets[0]
-            if before >= 0 and (before + self.size) * width <= first.untyped_storage().nbytes():
-                return first.as_strided((self.size,), (1,), before)
-        copied = first.new_zeros(self.size)
-        for weight, part in zip(weights, self.parts(copied, [w.shape for w in weights]), strict=True):
+        first, *_ = addresses = [*map(Tensor.data_ptr, weights)]
+        if [address - first for address in addresses] == self.distances and all(map(Tensor.is_contiguous, weights)):
+            before = weights[0].storage_offset() - self.offsets[0]
+            if before >= 0 and (before + self.size) * weights[0].itemsize <= weights[0].untyped_storage().nbytes():
+                return weights[0].as_strided((self.size,), (1,), before)
+        if (sizes := tuple(tuple(weight.shape) for weight in weights)) != self.sizes:
+            raise RuntimeError(f"Expected weights of the sizes {self.sizes}, got {sizes}")
+        copied = weights[0].new_zeros(self.size)
+        for weight, part in zip(weights, self.parts(copied), strict=True):
             part.copy_(weight)
         return copied
 
-    def parts(self, memory: Tensor, sizes: Sequence[Sequence[int]]) -> list[Tensor]:
+    def parts(self, memory: Tensor) -> list[Tensor]:
         """The weights in such memory."""
-        places = zip(sizes, self.offsets, strict=True)
+        places = zip(self.sizes, self.offsets, strict=True)
         return [memory.narrow(0, at, math.prod(size)).view(*size) for size, at in places]
 
 
 def _layout(weights: Sequence[Tensor], each: int, how: Sequence[Any]) -> _Layout:
     mode, hidden_size, proj_size, layers, _, _, bidirectional, _ = how
-    sizes, first = tuple(w.shape for w in weights), weights[0]
-    return _layout_of(sizes, first.dtype, first.device, each, mode, hidden_size, proj_size, layers, bidirectional)
+    first = weights[0]
+    return _layout_of(
+        first.shape[1], first.dtype, first.device, each, mode, hidden_size, proj_size, layers, bidirectional
+    )
 
 
 @functools.lru_cache(maxsize=256)
 def _layout_of(
-    sizes: tuple[Any, ...],
+    input_size: int,
     dtype: torch.dtype,
     device: torch.device,
     each: int,
@@ -130,12 +141,28 @@ def _layout_of(
     bidirectional: bool,
 ) -> _Layout:
     """Only the library knows: it lays out some of these sizes."""
+    sizes = _sizes(input_size, each, mode, hidden_size, proj_size, layers, 1 + bidirectional)
     with torch.no_grad():
         weights = [torch.empty(size, dtype=dtype, device=device) for size in sizes]
         how = mode, hidden_size, proj_size, layers, False, bidirectional
-        memory = aten._cudnn_rnn_flatten_weight.default(weights, each, sizes[0][1], *how)
-        starts = [(w.data_ptr() - memory.data_ptr()) // memory.element_size() for w in weights]
-        return _Layout(memory.numel(), tuple(starts))
+        memory = aten._cudnn_rnn_flatten_weight.default(weights, each, input_size, *how)
+        width = memory.itemsize
+        offsets = [(weight.data_ptr() - memory.data_ptr()) // width for weight in weights]
+        return _Layout.of(memory.numel(), sizes, offsets, width)
+
+
+def _sizes(
+    input_size: int, each: int, mode: int, hidden_size: int, proj_size: int, layers: int, directions: int
+) -> tuple[tuple[int, ...], ...]:
+    """Of the weights of all layers and directions: of what comes in, of the state, biases of both where there are any, a projection's."""
+    gates, state = _GATES[mode] * hidden_size, proj_size or hidden_size
+    biases = [(gates,), (gates,)] if each >= 4 else []
+    projections = [(proj_size, hidden_size)] if proj_size else []
+    sizes: list[tuple[int, ...]] = []
+    for layer in range(layers):
+        width = state * directions if layer else input_size
+        sizes += [(gates, width), (gates, state), *biases, *projections] * directions
+    return tuple(sizes)
 
 
 _library.define(
@@ -237,7 +264,7 @@ def _kept_bytes(
         x, hidden, *zeros = (torch.zeros(size, dtype=dtype, device=device) for size, dtype, device in metadata)
         cell = None if cx is None else torch.zeros(cx.shape, dtype=cx.dtype, device=cx.device)
         layout = _layout(zeros, each, how)
-        laid = layout.parts(zeros[0].new_zeros(layout.size), [w.shape for w in zeros])
+        laid = layout.parts(zeros[0].new_zeros(layout.size))
         return network_trained(x, laid, each, hidden, cell, *how, _ANY)[3].numel()
 
 

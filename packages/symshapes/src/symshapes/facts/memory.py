@@ -5,42 +5,37 @@ Flows in: tensors. Flows out: answers, at no cost of guards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 
-def _address(tensor: torch.Tensor) -> int | None:
-    """Where a storage begins; None where it holds nothing."""
-    return tensor.untyped_storage().data_ptr() or None
-
-
-def share_memory(
-    tensors: Sequence[torch.Tensor], written: Collection[int], storage_of: Callable[[Any], Hashable] = _address
-) -> bool:
+def share_memory(tensors: Sequence[torch.Tensor], written: Iterable[int], storages: Sequence[Hashable]) -> bool:
     """Whether one of the tensors at the places `written` has memory in common with another, as `spans_meet` tells it. Side by side in one
     storage they have none, as the weights of a GPU's recurrent layers and the parameters of a flat buffer lie.
 
     Args:
-        storage_of: what is the same of two tensors in one storage; None of one that has no memory.
+        storages: of each tensor, what is the same of two in one storage; 0 or None of one that has no memory.
     """
-    storages = [storage_of(tensor) for tensor in tensors]
-    for storage in {storages[at] for at in written} - {None}:
-        sharers = [at for at, other in enumerate(storages) if other == storage]
-        places = {place for place, at in enumerate(sharers) if at in written}
-        if len(sharers) > 1 and spans_meet([tensors[at] for at in sharers], places):
-            return True
-    return False
+    written = frozenset(written)
+    sharers: dict[Hashable, list[int]] = {}
+    for at, storage in enumerate(storages):
+        sharers.setdefault(storage, []).append(at)
+    return any(
+        spans_meet([tensors[at] for at in places], {place for place, at in enumerate(places) if at in written})
+        for storage, places in sharers.items()
+        if storage and len(places) > 1 and not written.isdisjoint(places)
+    )
 
 
-def shares_memory_lines(tensors: Sequence[str], written: Collection[int]) -> tuple[str, str]:
+def shares_memory_lines(tensors: Sequence[str], written: Iterable[int]) -> tuple[str, str]:
     """Two lines of generated code, the second of which begins a block for where one of these tensors, at a place in `written`, shares memory
     with another. The code needs `share_memory` by that name, and calls it where two are in one storage."""
     storages = ", ".join(f"{tensor}.untyped_storage().data_ptr()" for tensor in tensors)
     given = "".join(f"{tensor}, " for tensor in tensors)
-    test = f"len(storages) < {len(tensors)} and share_memory(({given}), {tuple(written)})"
-    return f"storages = {{{storages}}}", f"if {test}:"
+    test = f"len({{*storages}}) < {len(tensors)} and share_memory(({given}), {tuple(written)}, storages)"
+    return f"storages = [{storages}]", f"if {test}:"
 
 
 def spans_meet(tensors: Sequence[torch.Tensor], written: Container[int]) -> bool:
