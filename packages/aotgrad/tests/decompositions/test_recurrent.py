@@ -120,6 +120,25 @@ def test_torchs_call_of_weights_on_a_gpu_is_one_network(name: str, how: dict[str
     assert [(t.shape, t.device.type) for t in found] == [(t.shape, "cuda") for t in expected]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cudnn_gets_what_torchs_own_call_gives_it(dtype: torch.dtype) -> None:
+    """More than `torch.backends.cudnn.is_acceptable` says."""
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch knows no CUDA tensors")
+
+    class Whole(nn.Module):
+        def forward(self, x: Any, h: Any, c: Any, *weights: Any) -> Any:
+            return taking_symbols(torch.lstm, ())(x, (h, c), weights, True, 1, 0.0, False, False, True)
+
+    module = nn.LSTM(4, 5)
+    with FakeMode(), torch.no_grad():
+        sizes = (2, 7, 4), (1, 2, 5), (1, 2, 5), *(w.shape for each in module.all_weights for w in each)
+        inputs = [torch.empty(size, device="cuda", dtype=dtype) for size in sizes]
+        graph = aotgrad.trace_inference(Whole(), inputs).graph
+    (network,) = graph.find_nodes(op="call_function", target=torch.ops.aotgrad.cudnn_network.default)
+    assert network.meta["val"][0].dtype is dtype
+
+
 def test_states_of_another_kind_are_refused_on_a_gpu() -> None:
     if not torch.backends.cuda.is_built():
         pytest.skip("this build of torch knows no CUDA tensors")

@@ -73,6 +73,8 @@ def test_shared_memory() -> None:
     assert shared([x, 1, x, w], (0,))
     assert shared([x, x[2:]], (1,))
     assert not shared([x, w[:2], w[4:]], (0,))
-    assert shared([x, w[:2], w[4:]], (2,))
+    assert not shared([x, w[:2], w[4:]], (2,))  # side by side
+    assert shared([x, w[:5], w[4:]], (2,)) and shared([x, w[:5], w[4:]], (1,))
+    assert not shared([x, w[:5], w[4:]], (0,))
     assert not shared([torch.empty(0), torch.empty(0)], (0,))
     assert not shared([x, x], ())

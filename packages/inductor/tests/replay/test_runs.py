@@ -340,7 +340,7 @@ def test_inputs_that_share_memory() -> None:
     y = torch.randn(4)
     for at in range(8):
         before = cache.clone()
-        for inputs in ([cache, cache, y], [cache, x, both[4:]], [cache, both[4:], torch.randn(4)]):
+        for inputs in ([cache, cache, y], [cache, x, both[2:6]], [cache, both[3:7], torch.randn(4)]):
             assert replayed(list(inputs)) is None
             assert torch.equal(cache, before)
         if at > 2:
@@ -350,6 +350,31 @@ def test_inputs_that_share_memory() -> None:
         torch.testing.assert_close(found[0], (before + x) * y)
         torch.testing.assert_close(cache, before + x)
     assert recorder.replays > 4
+
+
+def test_written_inputs_side_by_side_are_recorded() -> None:
+    def run(first: torch.Tensor, second: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first.add_(x)
+        second.sub_(x)
+        return first * second, first, second
+
+    class Writes(Counted):
+        written_results = frozenset({1, 2})
+
+    recorder, graph = Kept(), Writes(run)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.zeros(4)] * 3, apart=(0, 1))
+    flat, x = torch.zeros(12), torch.randn(4)
+    expected = torch.zeros(12)
+    for at in range(6):
+        if at == 3:
+            x = flat[8:]  # moved next to them
+        found = replayed([flat[:4], flat[4:8], x])
+        run(expected[:4], expected[4:8], x)
+        assert found is not None
+        torch.testing.assert_close(flat[:8], expected[:8])
+        torch.testing.assert_close(found[0], expected[:4] * expected[4:8])
+    assert recorder.replays > 3
+    assert replayed([flat[:4], flat[3:7], x]) is None
 
 
 def test_results_that_are_too_large(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,12 +5,13 @@ Flows in: lists of inputs, and positions in them. Flows out: what is equal as lo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from operator import itemgetter
 from typing import Any
 
 import torch
+
+from symshapes import share_memory
 
 Reader = Callable[[list[Any]], Hashable]
 """Reads of a list of inputs where some of them lie: addresses of their data, and offsets in their storages."""
@@ -43,8 +44,11 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def shared(inputs: Sequence[Any], written: Collection[int]) -> bool:
-    """Whether one of the inputs at positions `written` shares its storage with another."""
+    """Whether one of the inputs at positions `written` has memory in common with another (`symshapes.share_memory`)."""
     if not written:
         return False
-    counts = Counter(storage_of(value) for value in inputs if isinstance(value, torch.Tensor))
-    return any((storage := storage_of(inputs[at])) and counts[storage] > 1 for at in written)
+    tensors = {at: value for at, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
+    storages = [storage_of(tensor) for tensor in tensors.values()]
+    if len({*storages}) == len(storages):
+        return False
+    return share_memory([*tensors.values()], [place for place, at in enumerate(tensors) if at in written], storages)

@@ -254,7 +254,7 @@ class Replayed:
         if not frozenset(moved).isdisjoint(self._apart):
             return lambda inputs: shared(inputs, self._apart)
         written = {storage_of(inputs[at]) for at in self._apart} - {0}
-        return lambda inputs: any(storage_of(inputs[at]) in written for at in moved)
+        return lambda inputs: any(storage_of(inputs[at]) in written for at in moved) and shared(inputs, self._apart)
 
     def _replay(self, recording: Recording, inputs: list[Any]) -> Sequence[Any]:
         self._recorder.order()

@@ -329,8 +329,13 @@ def _by_cudnn(call: _Call) -> bool:
         and all(state.dim() == 3 for state in call.states)
         and call.has_all_weights
         and not sure(first.numel() == 0)
-        and torch.backends.cudnn.is_acceptable(first)
+        and _takes(first.dtype, first.device)
     )
+
+
+def _takes(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether torch's C++ hands tensors to cuDNN: of more dtypes than `torch.backends.cudnn.is_acceptable` says."""
+    return torch.cudnn_is_acceptable(torch.empty(1, dtype=dtype, device=device))
 
 
 def _of_cudnn(call: _Call) -> tuple[Tensor, ...]:
