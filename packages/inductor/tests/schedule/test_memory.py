@@ -163,3 +163,20 @@ def test_an_input_that_nobody_reads_takes_no_room() -> None:
     plan = schedule(lower(graph, inputs))
     assert plan.memory.reused
     torch.testing.assert_close(run(plan, *inputs)[0], expected)
+
+
+def test_of_orders_with_one_worst_moment_the_one_with_less_memory_in_all() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scattered = torch.zeros(100, 64).index_add(
+            0, index, x
+        )  # estimated as if the zeros and the sums were both there
+        small = scattered.square().sum()
+        first, second = x @ y, x @ z
+        return small, second.sum(), first.sum()
+
+    x, y, z = (torch.randint(3, (64, width)).float() for width in (64, 80, 72))  # sums are exact
+    inputs = (x, y, z, torch.arange(64))
+    lines = str(scheduled(program, *inputs)).splitlines()
+    second = next(at for at, line in enumerate(lines) if "in arg2" in line)
+    assert sum("_sum" in line for line in lines[:second]) == 2, lines  # of the first product, too
+    check_schedule(program, *inputs)

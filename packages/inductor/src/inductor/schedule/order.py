@@ -21,8 +21,17 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
     if len(nodes) < 3:
         return plain
-    candidates = (plain, *(_greedy(graph, nodes, needs, users, first) for first in (_shrinking, _smallest)))
-    return min(candidates, key=lambda candidate: max(alive(graph, [[node] for node in candidate])))
+    shrinking, smallest = (_greedy(graph, nodes, needs, users, rank) for rank in (_shrinking, _smallest))
+    # The worst moment is better than its estimate where memory is taken over, and another one may be worse then: of the two orders that
+    # differ little, where they tie, the one in which less is alive at all moments together.
+    chosen = min(plain, shrinking, key=lambda nodes: _worst_and_all(graph, nodes))
+    return min(chosen, smallest, key=lambda nodes: _worst_and_all(graph, nodes)[0])
+
+
+def _worst_and_all(graph: Graph, nodes: Sequence[Node]) -> tuple[int, int]:
+    """Bytes that are alive in this order at the worst moment, and at all of them together."""
+    found = alive(graph, [[node] for node in nodes])
+    return max(found), sum(found)
 
 
 def dependencies(graph: Graph, nodes: Sequence[Node]) -> tuple[list[set[int]], list[set[int]]]:
