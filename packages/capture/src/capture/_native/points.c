@@ -87,7 +87,8 @@ point_holds(Watch *watch, Point *at, const GuardFrame *frame)
     case WORD:
         return *at->is.word.where == at->is.word.value;
     case DICTIONARY:
-        return (!at->capacity && dict_version(at->object) == at->is.version && values_stand(watch, at)) ||
+        return (DICTS_HAVE_VERSIONS && !at->capacity && dict_version(at->object) == at->is.version &&
+                values_stand(watch, at)) ||
                dict_holds(watch, at);
     case CLASS:
         return (at->is.version && class_version(at->object) == at->is.version) || class_holds(watch, at);

@@ -83,6 +83,23 @@ struct Watch {
 /* Whether a point that runs no Python is as it was: 1, 0, -1 with an exception. A version that moved is taken if so. */
 int point_holds(Watch *watch, Point *at, const GuardFrame *frame);
 
+/* Until 3.13 a dictionary has a number that no other has, and another one after each change. From 3.14 only those that tell can be
+   watched. */
+#if PY_VERSION_HEX >= 0x030E0000
+#define DICTS_HAVE_VERSIONS 0
+static inline const void *
+dict_version_place(PyObject *Py_UNUSED(dict))
+{
+    return NULL;
+}
+
+static inline uint64_t
+dict_version(PyObject *Py_UNUSED(dict))
+{
+    return 0;
+}
+#else
+#define DICTS_HAVE_VERSIONS 1
 static inline const void *
 dict_version_place(PyObject *dict)
 {
@@ -97,12 +114,18 @@ dict_version(PyObject *dict)
 {
     return *(const uint64_t *)dict_version_place(dict);
 }
+#endif
 
+/* 0: none that tells anything. */
 static inline uint64_t
 class_version(PyObject *type)
 {
     PyTypeObject *cls = (PyTypeObject *)type;
+#if PY_VERSION_HEX >= 0x030E0000
+    return cls->tp_version_tag;
+#else
     return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
+#endif
 }
 
 /* A name's place in a dictionary of names, perhaps where it was; -1 if it has none. Runs no Python. */

@@ -165,6 +165,8 @@ class Function(Variable):
         #: What stands for one made in the frame in the prototype of a class.
         self.prototype: types.FunctionType | None = None
         self.annotations: Variable | None = None
+        #: What makes them when they are asked for.
+        self.annotate: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None
         #: Whether it is known to be evaluated whatever it is called with, where no mode watches.
@@ -176,7 +178,7 @@ class Function(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.real is None or self.attrs or self.described:
             raise NotConstant(self)
-        check_as_found(m, self.real.__dict__, self.real.__kwdefaults__, self.real.__annotations__)
+        check_as_found(m, self.real.__dict__, self.real.__kwdefaults__, _native.annotations_held(self.real))
         m.guards.note_identity(self, self.real)
         return self.real
 
@@ -234,8 +236,11 @@ class Function(Variable):
             return self.attrs.whole
         if name == "__annotations__":
             if self.annotations is None:
-                self.annotations = m.builder.new_dict({})
+                made = None if self.annotate is None else m.calls.call(self.annotate, [Constant(_VALUES)], {}).realize(m)
+                self.annotations = made or m.builder.new_dict({})
             return self.annotations
+        if name == "__annotate__" and hasattr(types.FunctionType, name):
+            return self.annotate or Constant(None)
         if hasattr(types.FunctionType, name):
             raise Unsupported(f"attribute {name!r} of a function")
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
@@ -334,7 +339,7 @@ class Function(Variable):
     def made_of(self) -> Iterable[Variable]:
         if self.unseen:
             raise CannotReconstruct(self, "a function that was given what is in another object")
-        extra = [self.annotations] if self.annotations is not None else []
+        extra = [each for each in (self.annotations, self.annotate) if each is not None]
         return [
             *self.defaults,
             *self.kwdefaults.values(),
@@ -355,8 +360,9 @@ class Function(Variable):
         e.emit(build.build_tuple(e.load_many(self.closure)))
         _load_named(e, self.attrs)
         _load_named(e, self.described)
+        e.load(self.annotate or Constant(None))
         e.load(self.annotations or Constant(None))
-        e.emit(build.call(8))
+        e.emit(build.call(9))
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
@@ -384,11 +390,14 @@ def make_function(
     closure: tuple[types.CellType, ...],
     attributes: dict[str, Any],
     described: dict[str, Any],
+    annotate: Any,
     annotations: Any,
 ) -> types.FunctionType:
     """A function that the frame made, made again; called from generated code."""
     function = types.FunctionType(code, module_globals, code.co_name, defaults or None, closure or None)
     function.__kwdefaults__ = kwdefaults or None
+    if annotate is not None:
+        function.__annotate__ = annotate  # type: ignore[attr-defined,unused-ignore]
     if annotations:
         function.__annotations__ = annotations
     for name, value in described.items():

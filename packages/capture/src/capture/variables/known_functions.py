@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from capture import _torch
+from capture import _native, _torch
 from capture.errors import NotConstant, Unsupported
 
 from . import modules
@@ -176,7 +176,7 @@ def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _note_signature(m: Interpreter, function: Function) -> None:
     real: Any = function.real
     while isinstance(real, types.FunctionType):
-        check_as_found(m, real.__dict__, real.__kwdefaults__, real.__annotations__)
+        check_as_found(m, real.__dict__, real.__kwdefaults__, _native.annotations_held(real))
         real = real.__dict__.get("__wrapped__")
     m.guards.note_signature(function)
 
@@ -198,6 +198,7 @@ def _signature_of_made(m: Interpreter, value: Function) -> Variable:
             (types.CellType(),) * len(value.closure),
             {},
             {},
+            None if value.annotate is None else m.builder.to_python(value.annotate),
             None if value.annotations is None else m.builder.to_python(value.annotations),
         )
     except NotConstant:
