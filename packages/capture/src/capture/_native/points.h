@@ -23,6 +23,7 @@ typedef struct {
     Py_ssize_t capacity; /* of a DICTIONARY that shared its values with its object when it was read, and may since; else 0 */
     union {
         uint64_t version;
+        struct Listed *listed; /* of a DICTIONARY without a version: NULL if it cannot tell */
         struct {
             void *const *where, *value;
         } word;
@@ -157,6 +158,13 @@ dict_value_place(PyObject *op, Py_ssize_t place)
 /* From 3.12 dictionaries tell of their changes; until then, or if others took all that the interpreter has to tell, nothing
    does. -1 with an exception. */
 int watch_listen(Watch *watch);
+/* The same of one without a version, from when it is first looked at. */
+void watch_listen_to(Watch *watch, Point *at);
+/* Its first part is this one now. */
+void listed_part(struct Listed *listed, int first);
+/* Whether one without a version has told that what was looked at may have changed; and that it has not. */
+int listed_changed(const struct Listed *listed);
+void listed_found_again(struct Listed *listed);
 void watch_unlisten(Watch *watch);
 
 #endif

@@ -58,7 +58,6 @@ watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
         if (holds && (watch_listen(watch) < 0 || sweep_make(watch) < 0)) {
             return -1;
         }
-        watch->unwatchable |= !DICTS_HAVE_VERSIONS && watch->listed == NULL;
     }
     for (Py_ssize_t i = 0; i < watch->pins; i++) {
         watch->pin[i] = watch->unwatchable ? Py_XNewRef(pins[i]) : pins[i];
