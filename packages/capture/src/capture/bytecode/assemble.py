@@ -19,7 +19,8 @@ from capture.bytecode.line_table import write_line_table
 from symshapes import dataclass
 
 CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
-_CELL_OPERATIONS = frozenset({"LOAD_CLOSURE", *(opcode.opname[op] for op in opcode.hasfree)})
+# 3.14 lists LOAD_DEREF among what is about locals.
+_CELL_OPERATIONS = frozenset({"LOAD_CLOSURE", "LOAD_DEREF", *(opcode.opname[op] for op in opcode.hasfree)})
 
 
 def assemble(
