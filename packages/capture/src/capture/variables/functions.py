@@ -27,6 +27,9 @@ from .reconstruction import CannotReconstruct, Emitter
 #: Of code that takes any number of arguments.
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
+#: In which form annotations are made that are read as an attribute: `annotationlib.Format.VALUE`.
+_VALUES = 1
+
 #: What a function keeps beside its dictionary.
 _DESCRIBED = frozenset(
     name

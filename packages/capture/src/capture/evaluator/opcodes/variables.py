@@ -39,7 +39,7 @@ def _nothing(m: Machine, frame: Frame, op: Op) -> None:
 def _pop_top(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
     if isinstance(value, Suspended):
-        m.calls.finalize(value, was_on_stack=True)
+        m.calls.finalize([value], was_on_stack=True)
 
 
 @operation("PUSH_NULL")
@@ -115,7 +115,7 @@ def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
     else:
         frame.local[op.value] = value
     if isinstance(before, Suspended):
-        m.calls.finalize(before)
+        m.calls.finalize([before])
 
 
 @operation("DELETE_FAST")
@@ -124,7 +124,7 @@ def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
     if value is None:
         unbound(m, op.value)
     if isinstance(value, Suspended):
-        m.calls.finalize(value)
+        m.calls.finalize([value])
 
 
 # Cells
