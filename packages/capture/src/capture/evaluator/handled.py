@@ -14,7 +14,6 @@ import torch
 from capture.trace_rules import is_torchs
 from capture.variables.base import Variable
 from capture.variables.functions import Function, Method
-
 from capture.variables.placeholders import NULL
 
 from .frame import Frame

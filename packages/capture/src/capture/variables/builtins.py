@@ -455,6 +455,9 @@ handles(operator.not_)(lambda m, args, kwargs: Constant(not m.operators.truth(ar
 handles(operator.truth)(lambda m, args, kwargs: Constant(m.operators.truth(args[0])))
 handles(operator.is_)(lambda m, args, kwargs: Constant(m.operators.is_(args[0], args[1])))
 handles(operator.is_not)(lambda m, args, kwargs: Constant(not m.operators.is_(args[0], args[1])))
+if sys.version_info >= (3, 14):
+    handles(operator.is_none)(lambda m, args, kwargs: Constant(m.builder.is_none(args[0])))
+    handles(operator.is_not_none)(lambda m, args, kwargs: Constant(not m.builder.is_none(args[0])))
 handles(operator.contains)(lambda m, args, kwargs: Constant(args[0].realize(m).contains(m, args[1].realize(m))))
 handles(operator.getitem)(lambda m, args, kwargs: args[0].realize(m).item(m, args[1].realize(m)))
 handles(operator.call)(lambda m, args, kwargs: m.calls.call(args[0], args[1:], kwargs))

@@ -239,7 +239,9 @@ class Function(Variable):
             return self.attrs.whole
         if name == "__annotations__":
             if self.annotations is None:
-                made = None if self.annotate is None else m.calls.call(self.annotate, [Constant(_VALUES)], {}).realize(m)
+                made = (
+                    None if self.annotate is None else m.calls.call(self.annotate, [Constant(_VALUES)], {}).realize(m)
+                )
                 self.annotations = made or m.builder.new_dict({})
             return self.annotations
         if name == "__annotate__" and hasattr(types.FunctionType, name):

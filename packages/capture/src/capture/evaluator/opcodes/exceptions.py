@@ -15,7 +15,7 @@ from capture.variables.constants import Constant, looked_up
 from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Method
-from capture.variables.lookups import MISSING, class_lookup, has_entry, is_among, shown_type
+from capture.variables.lookups import MISSING, class_lookup, full_name, has_entry, is_among, shown_type
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
@@ -24,6 +24,8 @@ from .registry import operation
 
 #: Whether a ``with`` looks for the method that ends it first, and has its self on the stack beside it.
 _ENTERS_LAST = bool(special_methods())
+#: A manager's class as messages have it.
+_name_of = full_name if _ENTERS_LAST else shown_type
 
 
 @operation("PUSH_EXC_INFO")
@@ -120,8 +122,10 @@ def special_asynchronous(m: Machine, manager: Variable) -> tuple[Variable, Varia
             missing = " (missed __aexit__ method)"
         elif _ENTERS_LAST:
             missing = " (missed __aenter__ method)"
-        hint = _other_kind(m, manager, ("__enter__", "__exit__"), " but it supports the context manager protocol", "with")
-        m.errors.throw(TypeError, f"{shown_type(manager.python_type())!r} {words}{missing}{hint}")
+        hint = _other_kind(
+            m, manager, ("__enter__", "__exit__"), " but it supports the context manager protocol", "with"
+        )
+        m.errors.throw(TypeError, f"{_name_of(manager.python_type())!r} {words}{missing}{hint}")
     return enter, leave
 
 
@@ -143,7 +147,7 @@ def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Vari
         words = f"object does not support the context manager protocol{missed}"
         but = " but it supports the asynchronous context manager protocol"
         words += _other_kind(m, manager, ("__aenter__", "__aexit__"), but, "async with")
-        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} {words}")
+        m.errors.throw(TypeError, f"{_name_of(manager.cls)!r} {words}")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)
