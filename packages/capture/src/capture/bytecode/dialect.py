@@ -57,6 +57,8 @@ class Dialect:
     end_for: Callable[[], list[Instruction]]  # what the target of a FOR_ITER starts with, passed at exhaustion
     # Whether a SEND whose iterator is exhausted takes that off the stack; else an END_SEND does.
     send_pops: bool
+    # Whether the place of an exception, which a handler puts on the stack, is nothing that any other operation could push.
+    places_apart: bool
     make_closure: Callable[[], list[Instruction]]  # pops a code, then its cells as a tuple; pushes the function
 
 

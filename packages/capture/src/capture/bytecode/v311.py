@@ -50,5 +50,6 @@ DIALECT = Dialect(
     pop_jump={c.lower(): f"POP_JUMP_FORWARD_IF_{c}" for c in _CONDITIONS},
     end_for=list,
     send_pops=True,
+    places_apart=False,
     make_closure=_make_closure,
 )

@@ -63,5 +63,6 @@ DIALECT = Dialect(
     },
     end_for=_end_for,
     send_pops=False,
+    places_apart=False,
     make_closure=_make_closure,
 )

@@ -69,5 +69,6 @@ DIALECT = Dialect(
     },
     end_for=_end_for,
     send_pops=False,
+    places_apart=True,
     make_closure=_make_closure,
 )

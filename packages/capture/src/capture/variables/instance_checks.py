@@ -121,7 +121,7 @@ def _claimed_class(m: Interpreter, value: Variable) -> type:
     return own
 
 
-class _Classless(metaclass=abc.ABCMeta):
+class _Classless(metaclass=abc.ABCMeta):  # noqa: B024 - none of its methods is abstract
     def __getattribute__(self, name: str) -> Any:
         raise AttributeError(name)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Hashable, Iterable
-from string import templatelib  # type: ignore[attr-defined,unused-ignore]
 from typing import Any
 
 from .base import Interpreter, Variable
 from .reconstruction import Emitter
 from .sequences import Tuple
+
+#: Where their classes are; None until 3.14.
+templatelib: Any = importlib.import_module("string.templatelib") if sys.version_info >= (3, 14) else None
 
 
 class Interpolation(Variable):
@@ -22,7 +26,8 @@ class Interpolation(Variable):
         )
 
     def python_type(self) -> type:
-        return templatelib.Interpolation
+        found: type = templatelib.Interpolation
+        return found
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.identity.key(self)
@@ -47,7 +52,8 @@ class Template(Variable):
         self.texts, self.between = texts, between
 
     def python_type(self) -> type:
-        return templatelib.Template
+        found: type = templatelib.Template
+        return found
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.identity.key(self)
