@@ -197,6 +197,8 @@ def _by_methods(
     if isinstance(left, Object) and left.payload is not None and not isinstance(right, Object):
         return None
     left_type, right_type = left.python_type(), right.python_type()
+    if types.MappingProxyType in (left_type, right_type):
+        raise Unsupported("an operator of a read-only view, which passes it on to what it shows")
     shown = "** or pow()" if written == "**" else written
     words = f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
     if written == ">>" and isinstance(left, Known) and left.value is print:

@@ -226,6 +226,10 @@ def _added_in_turn(m: Interpreter, start: Variable, source: Generator) -> list[V
         values = [result]
 
 
+#: Whether a sum of complex numbers carries what rounding loses.
+_CARRIES_COMPLEX = sys.version_info >= (3, 14)
+
+
 @handles(sum)
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
@@ -237,10 +241,14 @@ def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         values += [v.realize(m) for v in m.iteration.elements(source)]
     if issubclass(values[0].python_type(), str | bytes | bytearray):
         m.builder.fold(sum, [[], values[0].python_type()()])  # which it refuses
-    if any(v.python_type() is float for v in values):
-        # CPython adds floats its own way: 3.12 and later carry what rounding loses.
+    kinds = {v.python_type() for v in values}
+    if float in kinds or (complex in kinds and _CARRIES_COMPLEX):
+        # CPython adds floats its own way: 3.12 and later carry what rounding loses, from 3.14 of complex numbers, too.
         if all(is_number(v) for v in values):
-            return Constant(sum([v.as_python(m) for v in values[1:]], values[0].as_python(m)))
+            added = m.builder.fold(sum, [[v.as_python(m) for v in values[1:]], values[0].as_python(m)])
+            return m.builder.from_python(added)
+        if complex in kinds and _CARRIES_COMPLEX:
+            raise Unsupported("sum of complex numbers and others")
         found = total(m, "FloatSum", values)
         if found is not None:
             return found

@@ -13,7 +13,7 @@ from capture.bytecode import Instruction, build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
-from capture.trace_rules import is_library_line
+from capture.trace_rules import is_library_line, only_reads
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
@@ -239,10 +239,9 @@ class Function(Variable):
             return self.attrs.whole
         if name == "__annotations__":
             if self.annotations is None:
-                made = (
-                    None if self.annotate is None else m.calls.call(self.annotate, [Constant(_VALUES)], {}).realize(m)
-                )
-                self.annotations = made or m.builder.new_dict({})
+                annotate = self.annotate or Constant(None)
+                found = None if m.builder.is_none(annotate) else m.calls.call(annotate, [Constant(_VALUES)], {})
+                self.annotations = m.builder.new_dict({}) if found is None else found.realize(m)
             return self.annotations
         if name == "__annotate__" and hasattr(types.FunctionType, name):
             return self.annotate or Constant(None)
@@ -253,7 +252,11 @@ class Function(Variable):
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
         """What a function from outside the frame has under a name."""
         if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
+            if name == "__annotations__":
+                made_annotations(real)
             value = m.builder.fold(getattr, [real, name])
+            if name == "__annotate__":
+                return m.builder.wrap(value, Attr(base, name))
             return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
         found = own_entry(m, real, base, name)
         if found is not None:
@@ -371,6 +374,19 @@ class Function(Variable):
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+
+def made_annotations(real: types.FunctionType) -> None:
+    """Have a function's annotations made, from 3.14, if that only reads: they stay then what they are. Else raises ``Unsupported``."""
+    annotate = getattr(real, "__annotate__", None)
+    if annotate is None or _native.annotations_held(real) is not None:
+        return
+    if not isinstance(annotate, types.FunctionType) or not only_reads(annotate.__code__):
+        raise Unsupported("annotations that are made by code of the program's")
+    try:
+        getattr(real, "__annotations__")  # noqa: B009
+    except Exception as error:
+        raise Unsupported(f"annotations that cannot be made: {error}") from error
 
 
 def _documentation(code: types.CodeType) -> str | None:

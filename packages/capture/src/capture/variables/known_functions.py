@@ -390,7 +390,10 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
                 raise
     copied = wrapped.function.realize(m) if isinstance(wrapped, Method) else wrapped
     if isinstance(copied, Function):
-        wrapper.annotations = copied.attribute(m, "__annotations__").realize(m)
+        if "__annotate__" in functools.WRAPPER_ASSIGNMENTS:  # from 3.14
+            wrapper.annotate, wrapper.annotations = copied.attribute(m, "__annotate__").realize(m), None
+        else:
+            wrapper.annotations = copied.attribute(m, "__annotations__").realize(m)
         for key, value in m.iteration.pairs(copied.attribute(m, "__dict__")):
             wrapper.attrs[m.builder.to_python(key)] = value
     elif has_entry(copied.python_type(), "__dict__") and not (

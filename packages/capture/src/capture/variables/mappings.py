@@ -174,6 +174,9 @@ class Dict(Variable):
         if found is None:
             if self.factory is not None and not m.builder.is_none(self.factory):
                 value = m.calls.call(self.factory, [], {})
+                came = self.find(m, key) if _KEEPS_WHAT_CAME else None
+                if came is not None:
+                    return came
                 self.set_item(m, key, value)
                 return value
             m.errors.throw_value(KeyError, [key.realize(m)])
@@ -458,6 +461,15 @@ def _equal(m: Interpreter, left: Dict, right: Dict) -> bool:
 def _at_its_end(cls: type, kind: str) -> Any:
     """An iterator that has given all; called from generated code."""
     return iter(method_of(cls, kind)(cls()))
+
+
+def _keeps_what_came() -> bool:
+    """Whether a dictionary with a factory keeps what the factory itself puts under the key, as newer ones do."""
+    tried: collections.defaultdict[int, int] = collections.defaultdict(lambda: (tried.__setitem__(0, 1), 2)[1])  # type: ignore[func-returns-value]
+    return tried[0] == 1
+
+
+_KEEPS_WHAT_CAME = _keeps_what_came()
 
 
 class DictIterator(Iterator):
