@@ -42,6 +42,11 @@ _OF_NOTHING_ELSE = 4
 _MOST_PASSED = 1000
 
 
+#: The variable of a class statement that has the class's names, for scopes within, and what hands it to the class; from 3.14 also
+#: where only the statement itself looks there.
+_CLASS_NAMES, _CLASS_NAMES_CELL = "__classdict__", "__classdictcell__"
+
+
 class _BoundOnce(dict[str, Variable]):
     """The names of an enumeration's statement: what binds one again is its metaclass's to judge."""
 
@@ -191,6 +196,8 @@ class FunctionCalls:
             run(m, frame)
         except SymbolicRaise:  # its traceback has the statement's own frame
             raise Unsupported("a class statement that raises") from None
+        if not any(_CLASS_NAMES in each.co_freevars for each in code.co_consts if isinstance(each, types.CodeType)):
+            frame.names.pop(_CLASS_NAMES_CELL, None)  # the statement alone looked into it
         return frame.names
 
     def _builtins_of(self, function: Function) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import builtins
 import functools
 import operator
 import sys
+import types
 from collections.abc import Callable
 
 import torch
@@ -156,6 +157,10 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return Constant(hash(payload.hash_key(m)))
     if isinstance(value, List | Dict | Set):
         value.hash_key(m)  # raises, or is that of a frozen set
+    if isinstance(value, Known) and isinstance(value.value, types.UnionType):
+        for each in value.value.__args__:
+            if not isinstance(class_lookup(m, type(each), "__hash__")[0], C_METHODS):
+                raise Unsupported(f"hash of {value!r}")
     if hashes_as_itself(value):
         return Constant(m.builder.fold(hash, [value.hash_key(m)]))
     if value.hashes_by_id:
