@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -253,12 +254,27 @@ def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             added = m.builder.fold(sum, [[v.as_python(m) for v in values[1:]], values[0].as_python(m)])
             return m.builder.from_python(added)
         if complex in kinds and _CARRIES_COMPLEX:
-            raise Unsupported("sum of complex numbers and others")
+            return _sum_of_complex(m, values)
         found = total(m, "FloatSum", values)
         if found is not None:
             return found
     result = values[0]
     for value in values[1:]:
+        result = m.operators.binary("+", result, value)
+    return result
+
+
+def _sum_of_complex(m: Interpreter, values: list[Variable]) -> Variable:
+    """Numbers are added in their own way as far as there are no others."""
+    numbers = list(
+        itertools.takewhile(lambda v: is_number(v) or type(v) is Constant and type(v.value) is complex, values)
+    )
+    rest = values[len(numbers) :]
+    if rest and rest[0].python_type() in (int, float, complex):
+        raise Unsupported("sum of complex numbers and others")
+    known = [v.as_python(m) for v in numbers]
+    result: Variable = m.builder.from_python(m.builder.fold(sum, [known[1:], known[0]])) if known else rest.pop(0)
+    for value in rest:
         result = m.operators.binary("+", result, value)
     return result
 

@@ -243,7 +243,7 @@ class Function(Variable):
                 found = None if m.builder.is_none(annotate) else m.calls.call(annotate, [Constant(_VALUES)], {})
                 self.annotations = m.builder.new_dict({}) if found is None else found.realize(m)
             return self.annotations
-        if name == "__annotate__" and hasattr(types.FunctionType, name):
+        if name == "__annotate__" and name in vars(types.FunctionType):
             return self.annotate or Constant(None)
         if hasattr(types.FunctionType, name):
             raise Unsupported(f"attribute {name!r} of a function")

@@ -531,6 +531,29 @@ class DictIterator(Iterator):
         e.emit(build.load_const(self.position), build.call(2))
 
 
+def _backwards(cls: type, kind: str, owner: dict[Any, Any] | None) -> Any:
+    """An iterator over a dictionary, or of none one that has given all, from its end; called from generated code."""
+    return reversed(method_of(cls, kind)(cls() if owner is None else owner))
+
+
+class ReversedDictIterator(DictIterator):
+    """The same from the end."""
+
+    def __init__(self, m: Interpreter, owner: Dict, kind: str) -> None:
+        super().__init__(m, owner, kind)
+        self.keys.reverse()
+
+    def python_type(self) -> type:
+        return type(reversed(view_of(self.owner, self.kind)))
+
+    def reconstruct(self, e: Emitter) -> None:
+        plain = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
+        e.emit(build.push_callable(build.load_const(begun)))
+        e.emit(build.push_callable(build.load_const(_backwards)), build.load_const(plain), build.load_const(self.kind))
+        e.load(Constant(None) if self.ended else self.owner)
+        e.emit(build.call(3), build.load_const(0 if self.ended else self.position), build.call(2))
+
+
 class DictView(Variable):
     """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
 
