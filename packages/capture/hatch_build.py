@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src" / "capture" / "_native"
 # NDEBUG: Python's macros check what they are given otherwise, at every call of a compiled function.
 FLAGS = ["-O3", "-DNDEBUG", "-g0", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing"]
-SUPPORTED = ((3, 11), (3, 12), (3, 13))
+SUPPORTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 
 class BuildError(Exception):
@@ -66,7 +66,7 @@ def include_directories() -> list[str]:
 def build(target: Path) -> Path:
     """Compile to `target`, a directory; the extension's path. Raises `BuildError` in words."""
     if sys.implementation.name != "cpython" or sys.version_info[:2] not in SUPPORTED:
-        raise BuildError(f"capture builds on CPython 3.11 to 3.13, not on {sys.version}")
+        raise BuildError(f"capture builds on CPython 3.11 to 3.14, not on {sys.version}")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise BuildError("capture does not work on free-threaded builds of Python: use one with the GIL")
     output = target / extension_name()

@@ -16,10 +16,10 @@ def test_imports():
 
 def test_unsupported_versions_are_named(monkeypatch):
     dialect.current.cache_clear()
-    monkeypatch.setattr(sys, "version_info", (3, 14, 0, "final", 0))
+    monkeypatch.setattr(sys, "version_info", (3, 15, 0, "final", 0))
     try:
         with pytest.raises(
-            RuntimeError, match=r"capture supports CPython 3\.11, 3\.12 and 3\.13; this is cpython 3\.14"
+            RuntimeError, match=r"capture supports CPython 3\.11, 3\.12, 3\.13 and 3\.14; this is cpython 3\.15"
         ):
             decode(test_imports.__code__)
     finally:

@@ -332,6 +332,12 @@ def class_entry(cls: type, name: str, /) -> tuple[Any, type] | None:
 def keys_act(dictionary: dict[Any, Any], /) -> bool:
     """Whether looking something up in a dictionary may run code of its keys', which say in Python what they are equal to."""
 
+def annotations_held(function: FunctionType, /) -> dict[str, Any] | None:
+    """A function's annotations if they have been made, or given to it, else None: nothing is run to make them."""
+
+def special_method(value: object, number: int, /) -> Any:
+    """What a LOAD_SPECIAL of this number finds, bound to the object; raises what that raises. Only from 3.14."""
+
 def is_over(frame: FrameType, /) -> bool:
     """Whether a frame was left for good, by a result or an exception."""
 

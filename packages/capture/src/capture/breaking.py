@@ -102,7 +102,8 @@ def _broken(
         else:
             jumped = make(target, True)
         broken.target = jumped[0]
-    step = [*group[:-1], *_as_own(frame, plain_form(broken)), *follow]
+    ahead = [part for each in group[:-1] for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])]
+    step = [*ahead, *_as_own(frame, plain_form(broken)), *follow]
     return [*build.jump(start), *_merge(kept, group, step), *jumped]
 
 
@@ -149,7 +150,8 @@ def _awaiting(
     members = {id(each) for each in group}
     if not any(id(each) in members for each in kept):
         return [*call, *follow, *kept]
-    step = [*group[:-1], *plain_form(group[-1]), *follow]
+    step = [part for each in group for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])]
+    step[-1:] = [*plain_form(group[-1]), *follow]
     return [*call, *build.jump(follow[0]), *_merge(kept, group, step)]
 
 
@@ -166,7 +168,7 @@ def _call_inner(generated: Names) -> list[Instruction]:
         *build.load_fast(args),
         *build.delete_fast(inner),
         *build.delete_fast(args),
-        Instruction("CALL_FUNCTION_EX", 0),
+        *build.call_packed(),
     ]
 
 

@@ -15,7 +15,7 @@ from symshapes import dataclass
 
 from . import _native
 from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, stack_effect
-from .bytecode.dialect import current
+from .bytecode.dialect import current, special_methods
 from .errors import SkipFrame
 from .identity_map import IdentityMap
 from .lifetimes import lifetimes_of
@@ -33,7 +33,7 @@ _PUSHES: dict[str, int] = {
             "DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST", "LIST_EXTEND",
             "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "LIST_APPEND", "SET_ADD", "MAP_ADD", "POP_TOP",
             "RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "IMPORT_STAR",
-            "END_FOR", "POP_EXCEPT", "NOP", "RESUME", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT",
+            "END_FOR", "POP_ITER", "NOT_TAKEN", "POP_EXCEPT", "NOP", "RESUME", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT",
         ),
         0,
     ),
@@ -99,12 +99,24 @@ def group_end(instructions: list[Instruction], index: int) -> int:
     return index
 
 
+#: From 3.14: LOAD_SPECIAL, SWAP, SWAP, LOAD_SPECIAL, CALL.
+OPERATIONS_OF_WITH = 5
+
+
+def _enters(instructions: list[Instruction], index: int) -> bool:
+    """Whether a ``with`` begins here, by finding the method that ends it."""
+    each = instructions[index]
+    return each.opname == "LOAD_SPECIAL" and special_methods()[each.arg or 0] in ("__exit__", "__aexit__")
+
+
 def goes_with_next(instructions: list[Instruction], index: int) -> bool:
     """Whether an operation is one step with the next: between them is what no code that goes on could be given.
 
     That is a comprehension's variable while the cell of its name is put aside and none is in its place, and a function
-    without its closure.
+    without its closure. And what a ``with`` begins with is one thing to the program.
     """
+    if any(_enters(instructions, at) for at in range(max(0, index - OPERATIONS_OF_WITH + 2), index + 1)):
+        return True
     opname = instructions[index].opname
     if opname in _PREFIXES:
         return True
@@ -117,6 +129,8 @@ def stack_after(instructions: list[Instruction], index: int, before: list[bool],
     end = group_end(instructions, index)
     instruction = instructions[end]
     name = instruction.opname
+    if _enters(instructions, index):
+        return [*before[:-2], True, False, True]
     if name == "PUSH_NULL":
         return [*before, False]
     if name == "COPY":
@@ -155,6 +169,8 @@ def _pushes_null(instruction: Instruction) -> bool:
 
 def plain_form(instruction: Instruction) -> list[Instruction]:
     """The step's last operation so that a NULL it pushes is certain, and where a call wants it."""
+    if instruction.opname == "LOAD_SPECIAL":
+        return _plain_special(instruction)
     if not _pushes_null(instruction):
         return [instruction]
     null = [Instruction("PUSH_NULL"), *(build.swap(2) if current().null_beneath else ())]
@@ -172,6 +188,23 @@ def plain_form(instruction: Instruction) -> list[Instruction]:
         instruction.opname, instruction.arg, instruction.argval = "NOP", None, None
         plain.insert(0, instruction)
     return plain
+
+
+def _plain_special(instruction: Instruction) -> list[Instruction]:
+    """Find a special method, and have it bound: else the interpreter may push its self beside it."""
+    plain = [
+        *build.load_const(_native.special_method),
+        *build.swap(2),
+        Instruction("PUSH_NULL"),
+        *build.swap(2),
+        *build.load_const(instruction.arg),
+        *build.call(2),
+        Instruction("PUSH_NULL"),
+    ]
+    for each in plain:
+        each.handler, each.positions = instruction.handler, instruction.positions
+    instruction.opname, instruction.arg, instruction.argval = "NOP", None, None
+    return [instruction, *plain]
 
 
 def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:

@@ -8,6 +8,7 @@ import decimal
 import difflib
 import functools
 import json
+import opcode
 import statistics
 import textwrap
 import types
@@ -20,6 +21,7 @@ import torch.nn.functional
 from torch.nn.modules import rnn, transformer
 
 from capture.bytecode import assemble, decode, liveness, stack_depths
+from capture.bytecode.dialect import current
 
 MODULES = [
     ast, argparse, contextlib, dataclasses, decimal, difflib, functools, json, statistics, textwrap,
@@ -46,6 +48,15 @@ def module_codes(module: types.ModuleType) -> Iterator[types.CodeType]:
             yield from codes(value)
 
 
+def not_borrowing(code: types.CodeType) -> bytes:
+    """The bytes of the code, with each load that borrows from a local, as 3.14 has them, made one that does not: so `decode` reads it."""
+    plain = {opcode.opmap[name]: opcode.opmap[other] for name, other in current().read_as.items()}
+    raw = bytearray(code.co_code)
+    for at in range(0, len(raw), 2):  # what lies in caches is 0
+        raw[at] = plain.get(raw[at], raw[at])
+    return bytes(raw)
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_same_code(module):
     count = 0
@@ -59,7 +70,7 @@ def test_same_code(module):
             assert [(i.opname, i.positions) for i in again] == [(i.opname, i.positions) for i in instructions]
             continue
         assert list(made.co_positions()) == list(code.co_positions())
-        assert made.co_code == code.co_code
+        assert made.co_code == not_borrowing(code)
         assert made.co_exceptiontable == code.co_exceptiontable
         assert made.co_consts == code.co_consts
         assert (made.co_names, made.co_varnames) == (code.co_names, code.co_varnames)
@@ -199,6 +210,6 @@ def test_long_jumps_and_many_constants():
     space = {}
     exec(source, space)
     code = space["long"].__code__
-    assert assemble(decode(code), like=code).co_code == code.co_code
+    assert assemble(decode(code), like=code).co_code == not_borrowing(code)
     first, second = run_both(space["long"], False)
     assert first == second != 0

@@ -369,7 +369,8 @@ def test_a_change_between_two_calls(name: str) -> None:
     compiled = capture.compile(function, lambda module, inputs: module.forward)
 
     def same() -> torch.Tensor:
-        expected = function(x, state)
+        # As code that never ran: what 3.14 has found out about a module's attribute it believes of the module with another class, too.
+        expected = types.FunctionType(function.__code__.replace(), function.__globals__)(x, state)
         assert torch.equal(compiled(x, state), expected)
         return expected
 

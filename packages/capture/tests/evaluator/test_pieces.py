@@ -234,7 +234,7 @@ def test_texts_from_outside_are_told_from_those_of_the_code() -> None:
         return operator.is_(given, "abc"), x + 1
 
     compiled = capture.compile(program)
-    equal, own = "".join(["a", "bc"]), program.__code__.co_consts[1]
+    equal, own = "".join(["a", "bc"]), next(each for each in program.__code__.co_consts if each == "abc")
     assert own == equal
     assert own is not equal
     for given in (own, equal, "".join(["ab", "c"]), own):

@@ -7,7 +7,7 @@ import warnings
 
 import torch
 
-PYTHON_RANGE = ((3, 11), (3, 13))
+PYTHON_RANGE = ((3, 11), (3, 14))
 """Lowest and highest CPython supported, both inclusive."""
 TORCH_RANGE = ((2, 11), (2, 13))
 """Lowest torch supported and newest tested, both inclusive."""

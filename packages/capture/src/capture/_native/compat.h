@@ -1,4 +1,4 @@
-/* Differences between CPython 3.11, 3.12 and 3.13 in frames, frame evaluation and code extras.
+/* Differences between CPython 3.11, 3.12, 3.13 and 3.14 in frames, frame evaluation and code extras.
    The only file that names internal structs of the interpreter. */
 #ifndef CAPTURE_COMPAT_H
 #define CAPTURE_COMPAT_H
@@ -14,12 +14,58 @@
 #include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
 #include "internal/pycore_object.h"
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_ceval.h"
+#include "internal/pycore_interpframe.h"
+#include "internal/pycore_stackref.h"
+#endif
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
-#error "capture supports CPython 3.11 to 3.13"
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030F0000
+#error "capture supports CPython 3.11 to 3.14"
+#endif
+#ifdef Py_GIL_DISABLED
+#error "capture does not work on free-threaded builds of Python: use one with the GIL"
 #endif
 
 typedef struct _PyInterpreterFrame Frame;
+
+/* What a frame holds its code, its locals and its stack in. From 3.14 that is a reference with tags, which may be borrowed: of
+   objects that live for ever, and of locals that the compiler knows to stay while they are used. */
+#if PY_VERSION_HEX >= 0x030E0000
+typedef _PyStackRef FrameSlot;
+#define EMPTY_SLOT PyStackRef_NULL
+/* Borrowed; NULL for none, which is a tag and nothing else. */
+static inline PyObject *
+slot_object(FrameSlot slot)
+{
+    return PyStackRef_AsPyObjectBorrow(slot);
+}
+#define borrowed_slot(object) PyStackRef_FromPyObjectBorrow(object)
+
+static inline PyCodeObject *
+frame_code(const Frame *frame)
+{
+    return (PyCodeObject *)PyStackRef_AsPyObjectBorrow(frame->f_executable);
+}
+
+/* Steals the new code; the old one is the caller's from then on. */
+static inline PyCodeObject *
+frame_exchange_code(Frame *frame, PyCodeObject *code)
+{
+    PyObject *old = PyStackRef_AsPyObjectSteal(frame->f_executable);
+    frame->f_executable = PyStackRef_FromPyObjectSteal((PyObject *)code);
+    return (PyCodeObject *)old;
+}
+#define frame_func(f) PyStackRef_AsPyObjectBorrow((f)->f_funcobj)
+#define frame_point_at(f, co, unit) ((f)->instr_ptr = _PyCode_CODE(co) + (unit))
+/* How many of the frame's slots are in use. */
+#define frame_set_top(f, count) ((f)->stackpointer = (f)->localsplus + (count))
+#else
+typedef PyObject *FrameSlot;
+#define EMPTY_SLOT NULL
+#define slot_object(slot) (slot)
+#define borrowed_slot(object) (object)
+#define frame_set_top(f, count) ((f)->stacktop = (count))
 
 #if PY_VERSION_HEX >= 0x030D0000
 #define frame_code(f) ((PyCodeObject *)(f)->f_executable)
@@ -37,6 +83,15 @@ typedef struct _PyInterpreterFrame Frame;
 #define frame_set_code(f, co) ((f)->f_code = (co))
 #define frame_func(f) ((PyObject *)(f)->f_func)
 #define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit) - 1)
+#endif
+
+static inline PyCodeObject *
+frame_exchange_code(Frame *frame, PyCodeObject *code)
+{
+    PyCodeObject *old = frame_code(frame);
+    frame_set_code(frame, code);
+    return old;
+}
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -66,6 +121,27 @@ eval_frame_function(const PyInterpreterState *interpreter)
 #define current_frame_of(t) ((t)->cframe->current_frame)
 #endif
 
+/* Takes the caller's reference to one of so many arguments of a call by position, where None is left: the caller is a frame that has
+   them on top of its value stack. From 3.14 the callee is given copies. */
+static inline PyObject *
+take_argument(PyObject *const *given, Py_ssize_t count, Py_ssize_t i)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    FrameSlot *slot = &current_frame_of(PyThreadState_Get())->stackpointer[i - count];
+    if (slot_object(*slot) != given[i]) {
+        return Py_NewRef(given[i]);
+    }
+    PyObject *taken = PyStackRef_AsPyObjectSteal(*slot);
+    *slot = PyStackRef_None;
+    return taken;
+#else
+    (void)count;
+    PyObject *taken = given[i];
+    ((PyObject **)given)[i] = Py_NewRef(Py_None);
+    return taken;
+#endif
+}
+
 /* What `co_extra` points to; the interpreter's own definition is in no header. */
 typedef struct {
     Py_ssize_t size;
@@ -73,7 +149,12 @@ typedef struct {
 } CodeExtras;
 
 /* How many more frames the thread may nest. */
-#if PY_VERSION_HEX >= 0x030C0000
+#if PY_VERSION_HEX >= 0x030E0000
+#define frames_remaining(t) ((t)->py_recursion_remaining)
+/* From 3.14 the C stack is measured, and nothing about it is counted. */
+#define uncount_c_call(t) ((void)(t))
+#define count_c_call(t) ((void)(t))
+#elif PY_VERSION_HEX >= 0x030C0000
 #define frames_remaining(t) ((t)->py_recursion_remaining)
 /* Python code entered from C is counted apart too, to few: 3.12.0 stops at 800. What is bounded as a call of Python
    alone takes its count back. */

@@ -37,7 +37,7 @@ described(Frame *frame, PyCodeObject *code)
         return NULL;
     }
     for (int i = 0; i < count; i++) {
-        PyObject *value = frame->localsplus[i];
+        PyObject *value = slot_object(frame->localsplus[i]);
         PyTuple_SET_ITEM(args, i, Py_NewRef(value ? value : Py_None));
     }
     return Py_BuildValue("(OONOO)", frame_func(frame), (PyObject *)code, args, frame->f_globals, frame->f_builtins);

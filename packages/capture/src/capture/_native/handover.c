@@ -13,7 +13,7 @@ handed_over(Frame *frame)
     }
     handover.function = NULL;
     for (Py_ssize_t i = 0; i < handover.count; i++) {
-        if (handover.args[i] == frame->localsplus[i]) {
+        if (handover.args[i] == slot_object(frame->localsplus[i])) {
             Py_CLEAR(handover.args[i]); /* not the last reference */
         }
     }
@@ -49,9 +49,8 @@ unpacked(PyObject *packed)
 static PyObject *
 go_within(PyObject *Py_UNUSED(self), PyObject *const *given, size_t Py_UNUSED(total), PyObject *Py_UNUSED(names))
 {
-    PyObject *pair = given[0];
+    PyObject *pair = take_argument(given, 1, 0);
     PyObject *function = Py_NewRef(PyTuple_GET_ITEM(pair, 0)), *packed = Py_NewRef(PyTuple_GET_ITEM(pair, 1));
-    *(PyObject **)given = Py_NewRef(Py_None);
     Py_DECREF(pair);
     Py_ssize_t count = PyTuple_GET_SIZE(packed);
     PyObject **args = unpacked(packed);
@@ -68,7 +67,6 @@ PyObject *
 go_on(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t total)
 {
     PyObject *tail_call = given[0], *function = Py_NewRef(given[1]), *packed = NULL, *result;
-    PyObject **from = (PyObject **)given + 2;
     Py_ssize_t count = total - 2;
     for (;;) {
         PyObject **args = packed ? unpacked(packed) : PyMem_Malloc((count + !count) * sizeof(PyObject *));
@@ -77,8 +75,7 @@ go_on(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t total)
             return PyErr_NoMemory();
         }
         for (Py_ssize_t i = 0; !packed && i < count; i++) {
-            args[i] = from[i];
-            from[i] = Py_NewRef(Py_None);
+            args[i] = take_argument(given, total, i + 2);
         }
         /* The frame that the continuation goes on from is the same one to the program: it is there once. */
         PyThreadState *tstate = PyThreadState_Get();

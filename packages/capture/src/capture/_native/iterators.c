@@ -13,9 +13,22 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *inner, *saved;
-    Py_ssize_t index;
+    Py_ssize_t index; /* from 3.14: -1 while it goes round for the first time, when it always saves */
+#if PY_VERSION_HEX < 0x030E0000
     int is_saved;
+#endif
 } Cycle;
+
+static int
+is_saved(const Cycle *self)
+{
+#if PY_VERSION_HEX < 0x030E0000
+    return self->is_saved;
+#else
+    (void)self;
+    return 0;
+#endif
+}
 
 typedef struct {
     PyObject_HEAD
@@ -69,7 +82,7 @@ iterator_state(PyObject *Py_UNUSED(module), PyObject *value)
     }
     if (is(value, "itertools.cycle", sizeof(Cycle))) {
         Cycle *self = (Cycle *)value;
-        return Py_BuildValue("OOni", or_none(self->inner), or_none(self->saved), self->index, self->is_saved);
+        return Py_BuildValue("OOni", or_none(self->inner), or_none(self->saved), Py_MAX(self->index, 0), is_saved(self));
     }
     if (is(value, "itertools.islice", sizeof(Slice))) {
         Slice *self = (Slice *)value;

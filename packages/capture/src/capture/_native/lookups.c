@@ -81,6 +81,43 @@ keys_act(PyObject *Py_UNUSED(module), PyObject *dict)
     return PyBool_FromLong(asks_keys(dict));
 }
 
+/* A function's annotations if they have been made, or given to it: nothing is run to make them. */
+PyObject *
+annotations_held(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyFunction_Check(op)) {
+        PyErr_SetString(PyExc_TypeError, "annotations_held() takes a function written in Python");
+        return NULL;
+    }
+    PyObject *held = ((PyFunctionObject *)op)->func_annotations;
+    return Py_NewRef(held != NULL && PyDict_Check(held) ? held : Py_None);
+}
+
+#if PY_VERSION_HEX >= 0x030E0000
+/* What the interpreter finds by its number, bound to the object, where that may push a function and the object. */
+PyObject *
+special_method(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *op;
+    int number;
+    if (!PyArg_ParseTuple(args, "Oi:special_method", &op, &number)) {
+        return NULL;
+    }
+    const _Py_SpecialMethod *wanted = &_Py_SpecialMethods[number];
+    PyObject *found = Py_XNewRef(_PyType_Lookup(Py_TYPE(op), wanted->name));
+    if (found == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     _PyEval_SpecialMethodCanSuggest(op, number) ? wanted->error_suggestion : wanted->error, op);
+        return NULL;
+    }
+    descrgetfunc get = Py_TYPE(found)->tp_descr_get;
+    if (get != NULL) {
+        Py_SETREF(found, get(found, op, (PyObject *)Py_TYPE(op)));
+    }
+    return found;
+}
+#endif
+
 /* Whether a frame was left for good: what is left of it is its object's. */
 PyObject *
 is_over(PyObject *Py_UNUSED(module), PyObject *op)

@@ -364,6 +364,10 @@ static PyMethodDef methods[] = {
     {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Record has its fields."},
     {"class_entry", class_entry, METH_VARARGS, "What a class, or the first along its MRO that has it, holds under a name."},
     {"keys_act", keys_act, METH_O, "Whether looking something up in a dictionary may run code of its keys'."},
+    {"annotations_held", annotations_held, METH_O, "A function's annotations if they have been made, else None."},
+#if PY_VERSION_HEX >= 0x030E0000
+    {"special_method", special_method, METH_VARARGS, "What LOAD_SPECIAL finds by its number, bound."},
+#endif
     {"is_over", is_over, METH_O, "Whether a frame was left for good."},
     {"is_overridden", is_overridden, METH_O, "Whether an extension runs a function in its own way."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},

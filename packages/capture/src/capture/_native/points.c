@@ -42,7 +42,12 @@ dict_holds(Watch *watch, Point *at)
         }
         part->place = part->value && !part->only_presence ? dict_place(at->object, part->key, part->place) : -1;
     }
-    at->is.version = dict_version(at->object);
+    if (DICTS_HAVE_VERSIONS) {
+        at->is.version = dict_version(at->object);
+    }
+    else if (at->is.listed != NULL) {
+        listed_found_again(at->is.listed);
+    }
     return 1;
 }
 
@@ -87,8 +92,11 @@ point_holds(Watch *watch, Point *at, const GuardFrame *frame)
     case WORD:
         return *at->is.word.where == at->is.word.value;
     case DICTIONARY:
-        return (!at->capacity && dict_version(at->object) == at->is.version && values_stand(watch, at)) ||
-               dict_holds(watch, at);
+        if (!at->capacity && (DICTS_HAVE_VERSIONS ? dict_version(at->object) == at->is.version && values_stand(watch, at)
+                                                  : at->is.listed != NULL && !listed_changed(at->is.listed))) {
+            return 1;
+        }
+        return dict_holds(watch, at);
     case CLASS:
         return (at->is.version && class_version(at->object) == at->is.version) || class_holds(watch, at);
     case ELEMENT:

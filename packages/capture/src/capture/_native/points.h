@@ -23,6 +23,7 @@ typedef struct {
     Py_ssize_t capacity; /* of a DICTIONARY that shared its values with its object when it was read, and may since; else 0 */
     union {
         uint64_t version;
+        struct Listed *listed; /* of a DICTIONARY without a version: NULL if it cannot tell */
         struct {
             void *const *where, *value;
         } word;
@@ -83,6 +84,23 @@ struct Watch {
 /* Whether a point that runs no Python is as it was: 1, 0, -1 with an exception. A version that moved is taken if so. */
 int point_holds(Watch *watch, Point *at, const GuardFrame *frame);
 
+/* Until 3.13 a dictionary has a number that no other has, and another one after each change. From 3.14 only those that tell can be
+   watched. */
+#if PY_VERSION_HEX >= 0x030E0000
+#define DICTS_HAVE_VERSIONS 0
+static inline const void *
+dict_version_place(PyObject *Py_UNUSED(dict))
+{
+    return NULL;
+}
+
+static inline uint64_t
+dict_version(PyObject *Py_UNUSED(dict))
+{
+    return 0;
+}
+#else
+#define DICTS_HAVE_VERSIONS 1
 static inline const void *
 dict_version_place(PyObject *dict)
 {
@@ -97,12 +115,18 @@ dict_version(PyObject *dict)
 {
     return *(const uint64_t *)dict_version_place(dict);
 }
+#endif
 
+/* 0: none that tells anything. */
 static inline uint64_t
 class_version(PyObject *type)
 {
     PyTypeObject *cls = (PyTypeObject *)type;
+#if PY_VERSION_HEX >= 0x030E0000
+    return cls->tp_version_tag;
+#else
     return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
+#endif
 }
 
 /* A name's place in a dictionary of names, perhaps where it was; -1 if it has none. Runs no Python. */
@@ -134,6 +158,13 @@ dict_value_place(PyObject *op, Py_ssize_t place)
 /* From 3.12 dictionaries tell of their changes; until then, or if others took all that the interpreter has to tell, nothing
    does. -1 with an exception. */
 int watch_listen(Watch *watch);
+/* The same of one without a version, from when it is first looked at. */
+void watch_listen_to(Watch *watch, Point *at);
+/* Its first part is this one now. */
+void listed_part(struct Listed *listed, int first);
+/* Whether one without a version has told that what was looked at may have changed; and that it has not. */
+int listed_changed(const struct Listed *listed);
+void listed_found_again(struct Listed *listed);
 void watch_unlisten(Watch *watch);
 
 #endif

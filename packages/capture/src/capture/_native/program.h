@@ -1,11 +1,11 @@
 /* Guard programs: reads and checks over registers, run against a frame's values. */
 #ifndef CAPTURE_PROGRAM_H
 #define CAPTURE_PROGRAM_H
-#include <Python.h>
+#include "compat.h"
 
 /* Where a program reads from; all borrowed. `func` may be NULL or None: then it has no closure. */
 typedef struct {
-    PyObject *const *locals;
+    const FrameSlot *locals;
     PyObject *func, *globals, *builtins;
     PyObject *const *roots; /* for what lives on: what the call brought that it hangs from */
 } GuardFrame;

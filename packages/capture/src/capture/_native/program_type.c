@@ -423,8 +423,13 @@ run_from_python(PyObject *op, PyObject *args, PyObject *kwargs, Py_ssize_t *resu
         Py_DECREF(locals);
         return -1;
     }
-    GuardFrame frame = {&PyTuple_GET_ITEM(locals, 0), func, globals, builtins, NULL};
-    *result = program_run(op, &frame, 0, NULL);
+    FrameSlot *slots = PyMem_Malloc((PyTuple_GET_SIZE(locals) + 1) * sizeof(FrameSlot));
+    for (Py_ssize_t i = 0; slots && i < PyTuple_GET_SIZE(locals); i++) {
+        slots[i] = borrowed_slot(PyTuple_GET_ITEM(locals, i));
+    }
+    GuardFrame frame = {slots, func, globals, builtins, NULL};
+    *result = slots ? program_run(op, &frame, 0, NULL) : (PyErr_NoMemory(), GUARDS_ERROR);
+    PyMem_Free(slots);
     Py_DECREF(locals);
     return *result == GUARDS_ERROR ? -1 : 0;
 }

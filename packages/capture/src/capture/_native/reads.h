@@ -176,7 +176,7 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
 {
     switch (step->op) {
     case LOCAL:
-        return Py_XNewRef(frame->locals[step->number]);
+        return Py_XNewRef(slot_object(frame->locals[step->number]));
     case FREE:
         return cell_content(frame->func, step->number);
     case FREE_CELL:

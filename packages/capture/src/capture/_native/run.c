@@ -9,9 +9,7 @@ struct RunCounts run_counts;
 static void
 swap_code(Frame *frame, PyCodeObject *code, Py_ssize_t unit)
 {
-    PyCodeObject *old = frame_code(frame);
-    Py_INCREF(code);
-    frame_set_code(frame, code);
+    PyCodeObject *old = frame_exchange_code(frame, (PyCodeObject *)Py_NewRef(code));
     frame_point_at(frame, code, unit);
     Py_DECREF(old);
 }
@@ -30,9 +28,9 @@ take_over(PyThreadState *tstate, Frame *frame, PyCodeObject *code)
         tstate->datastack_top = base + size;
     }
     for (int i = code_argument_count(old); i < code->co_nlocalsplus; i++) {
-        frame->localsplus[i] = NULL;
+        frame->localsplus[i] = EMPTY_SLOT;
     }
-    frame->stacktop = code->co_nlocalsplus;
+    frame_set_top(frame, code->co_nlocalsplus);
     swap_code(frame, code, 0);
     return 1;
 }
@@ -45,10 +43,17 @@ call_replacement(Frame *frame, PyCodeObject *code)
     if (func == NULL) {
         return NULL;
     }
-    PyObject *result = NULL;
-    if (code->co_nfreevars == 0 || PyFunction_SetClosure(func, closure) == 0) {
-        result = PyObject_Vectorcall(func, frame->localsplus, code->co_argcount, NULL);
+    PyObject *result = NULL, **args = PyMem_Malloc((code->co_argcount + 1) * sizeof(PyObject *));
+    for (int i = 0; args && i < code->co_argcount; i++) {
+        args[i] = slot_object(frame->localsplus[i]); /* which holds it */
     }
+    if (args == NULL) {
+        PyErr_NoMemory();
+    }
+    else if (code->co_nfreevars == 0 || PyFunction_SetClosure(func, closure) == 0) {
+        result = PyObject_Vectorcall(func, args, code->co_argcount, NULL);
+    }
+    PyMem_Free(args);
     Py_DECREF(func);
     return result;
 }

@@ -37,7 +37,8 @@ dictionary_words(const Watch *watch, const Point *at, Word *out)
 {
     Py_ssize_t count = 2;
     if (out) {
-        out[0] = dict_version(at->object) == at->is.version ? word(dict_version_place(at->object)) : ASKED;
+        int known = DICTS_HAVE_VERSIONS && dict_version(at->object) == at->is.version;
+        out[0] = known ? word(dict_version_place(at->object)) : ASKED;
         out[1] = word(&((PyDictObject *)at->object)->ma_keys);
     }
     for (int i = at->first; i >= 0; i = watch->part[i].next) {

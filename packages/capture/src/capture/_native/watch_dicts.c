@@ -9,6 +9,7 @@ typedef struct Listed {
     PyObject *dict; /* borrowed: it tells when it dies */
     Watch *watch;   /* borrowed: it takes itself off */
     int first;      /* of the parts looked at */
+    int changed;    /* one of them may be; told where there is no version to tell */
     struct Listed *next, **link;
 } Listed;
 
@@ -113,8 +114,8 @@ told(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *Py_UNUSED
             each->dict = NULL;
             link_out(each);
         }
-        else if (!each->watch->doubt && concerns(each, event, key)) {
-            each->watch->doubt = 1;
+        else if ((!each->watch->doubt || !DICTS_HAVE_VERSIONS) && concerns(each, event, key)) {
+            each->watch->doubt = each->changed = 1;
         }
     }
     return 0;
@@ -144,31 +145,65 @@ begin(void)
     return registry.watcher >= 0;
 }
 
-static int
+/* NULL with an exception. */
+static Listed *
 list_dict(Watch *watch, const Point *point)
 {
     Listed *listed = PyMem_Calloc(1, sizeof(Listed));
     if (listed == NULL) {
         PyErr_NoMemory();
-        return -1;
+        return NULL;
     }
     if (PyDict_Watch(registry.watcher, point->object) < 0) {
         PyMem_Free(listed);
-        return -1;
+        return NULL;
     }
     listed->dict = point->object;
     listed->watch = watch;
     listed->first = point->first;
     link_in(listed);
     registry.count++;
-    watch->listed[watch->told++] = listed;
-    return 0;
+    return watch->listed[watch->told++] = listed;
+}
+
+void
+watch_listen_to(Watch *watch, Point *at)
+{
+    at->is.listed = NULL;
+    if (begin() && grow_table(1) == 0) {
+        if (watch->listed == NULL) {
+            watch->listed = PyMem_Calloc(watch->capacity, sizeof(Listed *));
+        }
+        at->is.listed = watch->listed != NULL ? list_dict(watch, at) : NULL;
+    }
+    if (at->is.listed == NULL) {
+        PyErr_Clear(); /* of memory, or that it is no plain dictionary */
+        watch->unwatchable = 1;
+    }
+}
+
+void
+listed_part(Listed *listed, int first)
+{
+    listed->first = first;
+}
+
+int
+listed_changed(const Listed *listed)
+{
+    return listed->changed;
+}
+
+void
+listed_found_again(Listed *listed)
+{
+    listed->changed = 0;
 }
 
 int
 watch_listen(Watch *watch)
 {
-    if (!begin()) {
+    if (!DICTS_HAVE_VERSIONS || !begin()) {
         return 0;
     }
     if (grow_table(watch->count) < 0) {
@@ -180,7 +215,7 @@ watch_listen(Watch *watch)
         return -1;
     }
     for (int i = 0; i < watch->late; i++) {
-        if (watch->points[i].kind == DICTIONARY && list_dict(watch, &watch->points[i]) < 0) {
+        if (watch->points[i].kind == DICTIONARY && list_dict(watch, &watch->points[i]) == NULL) {
             return -1;
         }
     }
@@ -216,6 +251,27 @@ watch_listen(Watch *Py_UNUSED(watch))
 
 void
 watch_unlisten(Watch *Py_UNUSED(watch))
+{
+}
+
+void
+watch_listen_to(Watch *Py_UNUSED(watch), Point *Py_UNUSED(at))
+{
+}
+
+void
+listed_part(struct Listed *Py_UNUSED(listed), int Py_UNUSED(first))
+{
+}
+
+int
+listed_changed(const struct Listed *Py_UNUSED(listed))
+{
+    return 1;
+}
+
+void
+listed_found_again(struct Listed *Py_UNUSED(listed))
 {
 }
 

@@ -44,6 +44,9 @@ note_part(Watch *watch, Point *of, PyObject *key, PyObject *value, int only_pres
     Py_ssize_t place = placed ? dict_place(of->object, key, -1) : -1;
     watch->part[watch->parts] = (Part){of->first, only_presence, key, value, place};
     of->first = (int)watch->parts++;
+    if (!DICTS_HAVE_VERSIONS && of->kind == DICTIONARY && of->is.listed != NULL) {
+        listed_part(of->is.listed, of->first);
+    }
 }
 
 /* Without a part: that it is this very dictionary, which tells of its death, or has a version that no other has. */
@@ -53,8 +56,13 @@ dict_point(Watch *watch, PyObject *dict)
     int is_new;
     Point *made = point_of(watch, DICTIONARY, dict, &is_new);
     if (is_new) {
-        made->is.version = dict_version(dict);
         made->capacity = dict_inline_capacity(dict);
+        if (DICTS_HAVE_VERSIONS) {
+            made->is.version = dict_version(dict);
+        }
+        else {
+            watch_listen_to(watch, made);
+        }
     }
     return made;
 }

@@ -13,13 +13,14 @@ from capture._native import address
 from capture.bytecode.decode import CACHE_UNITS, argument_names, operand_families
 from capture.bytecode.dialect import Dialect, current
 from capture.bytecode.exception_table import TableEntry, write_table
-from capture.bytecode.flow import index_of, position_of, stack_size
+from capture.bytecode.flow import index_of, position_of, reraised_places, stack_size
 from capture.bytecode.instruction import BytecodeError, Handler, Instruction
 from capture.bytecode.line_table import write_line_table
 from symshapes import dataclass
 
 CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
-_CELL_OPERATIONS = frozenset({"LOAD_CLOSURE", *(opcode.opname[op] for op in opcode.hasfree)})
+# 3.14 lists LOAD_DEREF among what is about locals.
+_CELL_OPERATIONS = frozenset({"LOAD_CLOSURE", "LOAD_DEREF", *(opcode.opname[op] for op in opcode.hasfree)})
 
 
 def assemble(
@@ -55,7 +56,12 @@ def assemble(
     )
     slots.claim(instructions, like)
     tables = _Tables(like, slots, dialect)
-    lines = _joined(_lower(instructions, tables, dialect), dialect)
+    lines = _lower(instructions, tables, dialect)
+    if dialect.places_apart:
+        for instruction, put in reraised_places(instructions).items():
+            if not put:
+                next(line for line in lines if line.of is instruction).operand = 0
+    lines = _joined(lines, dialect)
     _lay_out(lines)
     changes: dict[str, Any] = {}
     if argnames is not None:
@@ -90,6 +96,7 @@ class _Line:
     handler: Handler | None
     handler_line: _Line | None
     positions: Positions | None
+    of: Instruction | None = None
     offset: int | None = None  # where it was decoded from
     start: int = 0  # in code units
     prefixes: int = 0  # EXTENDED_ARGs in front
@@ -125,6 +132,7 @@ def _lower(instructions: Sequence[Instruction], tables: _Tables, dialect: Dialec
             instruction.handler,
             None,
             instruction.positions,
+            instruction,
             instruction.offset,
         )
         lines.append(line)

@@ -75,7 +75,7 @@ def add() -> list[Instruction]:
 
 def binary_subscr() -> list[Instruction]:
     """Pop a key, then a container; push container[key]."""
-    return [Instruction("BINARY_SUBSCR")]
+    return [Instruction(*current().subscript)]
 
 
 def store_subscr() -> list[Instruction]:
@@ -99,6 +99,11 @@ def call_function(
     """The whole call: callable, arguments (the last ones named by `kw_names`), result."""
     pushed = [each for argument in arguments for each in argument]
     return [*push_callable(load), *pushed, *call(len(arguments), kw_names)]
+
+
+def call_packed() -> list[Instruction]:
+    """Call with what a tuple on the stack has for arguments; pushes the result."""
+    return current().call_packed()
 
 
 def make_closure() -> list[Instruction]:

@@ -63,6 +63,8 @@ def operand_families() -> dict[str, str]:
     ):
         families.update(dict.fromkeys((opcode.opname[op] for op in opcodes), family))
     families["BINARY_OP"] = "binary"
+    # From 3.14 it tells monitors where the loop's value came from, and jumps nowhere.
+    families.pop("END_ASYNC_FOR", None)
     return families
 
 
@@ -182,7 +184,7 @@ def _kinds() -> list[tuple[str, str | None, bool, bool, int, int]]:
     families, dialect = operand_families(), current()
     found = []
     for op in range(256):
-        name = opcode.opname[op]
+        name = dialect.read_as.get(opcode.opname[op], opcode.opname[op])
         divides = name in dialect.fused or (name == "COMPARE_OP" and bool(dialect.compare_to_bool))
         units, shift = 1 + CACHE_UNITS[op], dialect.flag_bits.get(name, 0)
         found.append((name, families.get(name), op >= dis.HAVE_ARGUMENT, divides, units, shift))

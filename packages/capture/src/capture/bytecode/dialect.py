@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import opcode
 import os
 import pkgutil
 import re
@@ -32,6 +33,8 @@ class Dialect:
     compare_hints: Mapping[str, int]
     # The bit of a COMPARE_OP that makes its result a bool, which `decode` writes as a TO_BOOL of its own; 0: there is none.
     compare_to_bool: int
+    # Operations that are another one with a promise of the compiler's, which `decode` forgets.
+    read_as: Mapping[str, str]
     # Two operations on locals in one: `decode` takes them apart, `assemble` joins them again.
     fused: Mapping[str, tuple[str, str]]
     # What pushes a cell itself, which `decode` calls LOAD_CLOSURE.
@@ -46,13 +49,22 @@ class Dialect:
     # Snippets.
     push_callable: Callable[[Sequence[Instruction]], list[Instruction]]
     call: Callable[[int, tuple[str, ...]], list[Instruction]]
+    call_packed: Callable[[], list[Instruction]]  # with the tuple of arguments on the stack
+    subscript: tuple[str, int | None]  # pops a key, then a container; pushes the item
     # Whether jumps on "true" and "false" take nothing but bools, which a TO_BOOL makes.
     jumps_test_bools: bool
     pop_jump: Mapping[str, str]  # "true" | "false" | "none" | "not_none" -> opname
     end_for: Callable[[], list[Instruction]]  # what the target of a FOR_ITER starts with, passed at exhaustion
     # Whether a SEND whose iterator is exhausted takes that off the stack; else an END_SEND does.
     send_pops: bool
+    # Whether the place of an exception, which a handler puts on the stack, is nothing that any other operation could push.
+    places_apart: bool
     make_closure: Callable[[], list[Instruction]]  # pops a code, then its cells as a tuple; pushes the function
+
+
+def special_methods() -> list[str]:
+    """The methods that a LOAD_SPECIAL finds, by number, from 3.14; empty before."""
+    return getattr(opcode, "_special_method_names", [])
 
 
 @cache

@@ -105,6 +105,41 @@ def stack_size(instructions: Sequence[Instruction]) -> int:
     return most
 
 
+def reraised_places(instructions: Sequence[Instruction]) -> dict[Instruction, bool]:
+    """Of every RERAISE that takes up the place of an exception: whether a handler of this code surely put that on the stack.
+
+    What code that goes on within a handler was given there is a number, as the program could have it.
+    """
+    asking = [each for each in instructions if each.opname == "RERAISE" and each.arg]
+    if not asking:
+        return {}
+    index, depths = index_of(instructions), stack_depths(instructions)
+    known: list[frozenset[int] | None] = [None] * len(instructions)
+    todo: list[tuple[int, frozenset[int]]] = [(0, frozenset())]
+    while todo:
+        at, places = todo.pop()
+        before, instruction = known[at], instructions[at]
+        now = places if before is None else before & places
+        if now == before:
+            continue
+        known[at] = now
+        handler = instruction.handler
+        if handler is not None:
+            kept = frozenset(place for place in now if place < handler.depth)
+            own = {handler.depth} if handler.lasti else set()
+            todo.append((position_of(index, handler.target), kept | own))
+        following = [] if instruction.target is None else [position_of(index, instruction.target)]
+        following += [at + 1] if falls_through(instruction) else []
+        for other in following:
+            least = min(depths[at] or 0, depths[other] or 0)
+            todo.append((other, frozenset(place for place in now if place < least)))
+    found = {}
+    for each in asking:
+        at = index[each]
+        found[each] = (depths[at] or 0) - 1 - (each.arg or 0) in (known[at] or ())
+    return found
+
+
 def shift_handlers(instructions: Sequence[Instruction], by: int) -> None:
     """Deepen every handler by `by` values that now lie beneath the code's own stack."""
     moved: dict[int, Handler] = {}

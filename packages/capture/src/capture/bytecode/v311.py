@@ -21,6 +21,10 @@ def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
     return [*names, Instruction("PRECALL", count), Instruction("CALL", count)]
 
 
+def _call_packed() -> list[Instruction]:
+    return [Instruction("CALL_FUNCTION_EX", 0)]
+
+
 def _make_closure() -> list[Instruction]:
     return [Instruction("MAKE_FUNCTION", 8)]
 
@@ -31,6 +35,7 @@ DIALECT = Dialect(
     compare_shift=0,
     compare_hints={},
     compare_to_bool=0,
+    read_as={},
     fused={},
     load_closure="LOAD_CLOSURE",
     forward={**_TO_FORWARD, "JUMP_BACKWARD": "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"},
@@ -39,9 +44,12 @@ DIALECT = Dialect(
     null_beneath=True,
     push_callable=_push_callable,
     call=_call,
+    call_packed=_call_packed,
+    subscript=("BINARY_SUBSCR", None),
     jumps_test_bools=False,
     pop_jump={c.lower(): f"POP_JUMP_FORWARD_IF_{c}" for c in _CONDITIONS},
     end_for=list,
     send_pops=True,
+    places_apart=False,
     make_closure=_make_closure,
 )

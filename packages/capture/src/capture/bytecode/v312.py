@@ -24,6 +24,10 @@ def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
     return [*names, Instruction("CALL", count)]
 
 
+def _call_packed() -> list[Instruction]:
+    return [Instruction("CALL_FUNCTION_EX", 0)]
+
+
 def _end_for() -> list[Instruction]:
     return [Instruction("END_FOR")]
 
@@ -39,6 +43,7 @@ DIALECT = Dialect(
     # Which outcomes (unordered 1, less 2, greater 4, equal 8) make the comparison true: the specialiser's mask.
     compare_hints={"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12},
     compare_to_bool=0,
+    read_as={},
     fused={},
     load_closure="LOAD_CLOSURE",
     forward={"JUMP_BACKWARD": "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"},
@@ -47,6 +52,8 @@ DIALECT = Dialect(
     null_beneath=True,
     push_callable=_push_callable,
     call=_call,
+    call_packed=_call_packed,
+    subscript=("BINARY_SUBSCR", None),
     jumps_test_bools=False,
     pop_jump={
         "true": "POP_JUMP_IF_TRUE",
@@ -56,5 +63,6 @@ DIALECT = Dialect(
     },
     end_for=_end_for,
     send_pops=False,
+    places_apart=False,
     make_closure=_make_closure,
 )

@@ -25,6 +25,10 @@ def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
     return [Instruction("CALL", count)]
 
 
+def _call_packed() -> list[Instruction]:
+    return [Instruction("CALL_FUNCTION_EX", 0)]
+
+
 def _end_for() -> list[Instruction]:
     return [Instruction("END_FOR"), Instruction("POP_TOP")]
 
@@ -40,6 +44,7 @@ DIALECT = Dialect(
     # Which outcomes (unordered 1, less 2, greater 4, equal 8) make the comparison true: the specialiser's mask.
     compare_hints={"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12},
     compare_to_bool=16,
+    read_as={},
     fused={
         "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
         "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
@@ -52,6 +57,8 @@ DIALECT = Dialect(
     null_beneath=False,
     push_callable=_push_callable,
     call=_call,
+    call_packed=_call_packed,
+    subscript=("BINARY_SUBSCR", None),
     jumps_test_bools=True,
     pop_jump={
         "true": "POP_JUMP_IF_TRUE",
@@ -61,5 +68,6 @@ DIALECT = Dialect(
     },
     end_for=_end_for,
     send_pops=False,
+    places_apart=False,
     make_closure=_make_closure,
 )

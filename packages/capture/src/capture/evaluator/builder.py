@@ -49,7 +49,8 @@ _MANY_DIGITS = re.compile(f"[0-9]{{{_DIGITS + 1}}}")
 _LIMITED = "an integer of many digits as a text"
 #: What conversions give.
 _TOLD = (str, int)
-#: References to what was just made, the one that asks for their number among them.
+#: References to what was just made: of a local, and of what asks for their number. A tuple brings that: from 3.14 a call may borrow
+#: from the local.
 _OURS_ALONE = 2
 
 
@@ -355,16 +356,16 @@ class VariableBuilder:
             if type(found) in _TOLD:
                 if _is_limited(found, args):
                     raise Unsupported(_LIMITED)
-                if (type(found) is str or found not in KEPT_INTEGERS) and sys.getrefcount(found) == _OURS_ALONE:
+                if (type(found) is str or found not in KEPT_INTEGERS) and sys.getrefcount(*(found,)) == _OURS_ALONE:
                     self.made(found)
             elif type(found) is float:
-                if sys.getrefcount(found) == _OURS_ALONE:
+                if sys.getrefcount(*(found,)) == _OURS_ALONE:
                     self.made(found)
-            elif type(found) in (list, tuple) and sys.getrefcount(found) == _OURS_ALONE:
+            elif type(found) in (list, tuple) and sys.getrefcount(*(found,)) == _OURS_ALONE:
                 for each in range(len(found)):
                     if type(found[each]) is str and sys.getrefcount(found[each]) == _OURS_ALONE:
                         self.made(found[each])
-            elif type(found).__weakrefoffset__ and sys.getrefcount(found) == _OURS_ALONE:
+            elif type(found).__weakrefoffset__ and sys.getrefcount(*(found,)) == _OURS_ALONE:
                 self.own.append(found)
             return found
         except RecursionError:

@@ -35,11 +35,16 @@ from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
 _AFTER_DELEGATION = (2, 3)
-#: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. A
-#: frame that is resumable keeps what was on its stack as the step began.
+#: References to a generator's variable while it is finalized: its caller's, that in the list, what counts them (the item of a list,
+#: since 3.14 has a call borrow from a local), and our list's. A frame that is resumable keeps what was on its stack as the step began.
 _OF_NOTHING_ELSE = 4
 #: Objects that a call goes through, each the next one's `__call__`: no program has so many.
 _MOST_PASSED = 1000
+
+
+#: The variable of a class statement that has the class's names, for scopes within, and what hands it to the class; from 3.14 also
+#: where only the statement itself looks there.
+_CLASS_NAMES, _CLASS_NAMES_CELL = "__classdict__", "__classdictcell__"
 
 
 class _BoundOnce(dict[str, Variable]):
@@ -191,6 +196,8 @@ class FunctionCalls:
             run(m, frame)
         except SymbolicRaise:  # its traceback has the statement's own frame
             raise Unsupported("a class statement that raises") from None
+        if not any(_CLASS_NAMES in each.co_freevars for each in code.co_consts if isinstance(each, types.CodeType)):
+            frame.names.pop(_CLASS_NAMES_CELL, None)  # the statement alone looked into it
         return frame.names
 
     def _builtins_of(self, function: Function) -> dict[str, Any]:
@@ -234,9 +241,10 @@ class FunctionCalls:
             if m.effects.changes != before or each.warns_unused:
                 yield each
 
-    def finalize(self, value: Variable, *, was_on_stack: bool = False) -> None:
-        """The program let go of a value, which is the end of a generator that nothing else has."""
-        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - (was_on_stack and self._m.state.frame.resumable)
+    def finalize(self, only: list[Variable], *, was_on_stack: bool = False) -> None:
+        """The program let go of the one value in a list, which is the end of a generator that nothing else has."""
+        others = sys.getrefcount(only[0]) - _OF_NOTHING_ELSE - (was_on_stack and self._m.state.frame.resumable)
+        value = only[0]
         if isinstance(value, Suspended) and value in self._suspended and others <= 0:
             if value.warns_unused:
                 raise Unsupported(f"a {value.word} that was never awaited, of which the interpreter complains")

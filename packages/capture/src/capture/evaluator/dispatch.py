@@ -197,11 +197,25 @@ def _by_methods(
     if isinstance(left, Object) and left.payload is not None and not isinstance(right, Object):
         return None
     left_type, right_type = left.python_type(), right.python_type()
+    if types.MappingProxyType in (left_type, right_type):
+        raise Unsupported("an operator of a read-only view, which passes it on to what it shows")
     shown = "** or pow()" if written == "**" else written
     words = f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
     if written == ">>" and isinstance(left, Known) and left.value is print:
-        words += '. Did you mean "print(<message>, file=<output_stream>)"?'
+        words += _HINT
     m.errors.throw(TypeError, words)
+
+
+def _hint() -> str:
+    """What this interpreter adds where the program prints as it did once; nothing, from 3.14."""
+    try:
+        print >> None  # type: ignore[operator] # noqa: F633
+    except TypeError as error:
+        return "".join(str(error).partition(". ")[1:])
+    raise AssertionError("print shifts")
+
+
+_HINT = _hint()
 
 
 def _asked(m: Interpreter, owner: Variable, other: Variable, method: str) -> Variable | None:

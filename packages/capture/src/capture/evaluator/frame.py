@@ -84,6 +84,8 @@ class Frame:
         resumable: bool = False,
         program: Program | None = None,
     ) -> None:
+        if type(module_globals) is not dict:  # one that may answer for names that it does not have
+            raise Unsupported(f"a function whose globals are a {type(module_globals).__name__}")
         self.code = code
         self.program = program = program or program_of(code)
         self.globals = module_globals

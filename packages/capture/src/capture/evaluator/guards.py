@@ -16,7 +16,7 @@ from capture.labels import label_of
 from capture.sources import Attr, Const, DictValueAt, Item, Local, Source
 from capture.variables.assumptions import Sourced
 from capture.variables.constants import CONSTANT_TYPES
-from capture.variables.functions import Function
+from capture.variables.functions import Function, made_annotations
 from capture.variables.lookups import can_change
 from capture.variables.objects import Object
 from capture.variables.placeholders import Lazy
@@ -241,6 +241,7 @@ class GuardTable:
         base = function.base or const_of(real)
         while isinstance(real, types.FunctionType) and self.is_first(real, "signature"):
             self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__)
+            made_annotations(real)
             for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
                 self.add(Attr(base, name), GuardKind.ID, getattr(real, name))
             for name in ("__kwdefaults__", "__annotations__"):

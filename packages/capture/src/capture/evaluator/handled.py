@@ -14,6 +14,7 @@ import torch
 from capture.trace_rules import is_torchs
 from capture.variables.base import Variable
 from capture.variables.functions import Function, Method
+from capture.variables.placeholders import NULL
 
 from .frame import Frame
 
@@ -55,7 +56,10 @@ def _handles(frame: Frame, at: int, anything: bool) -> bool:
     if ops[at + 1].name == "WITH_EXCEPT_START":
         # Beneath what the block has on the stack, and what the handler keeps there.
         entered = [op for op in ops if op.catch == at]
-        leave = frame.stack[entered[0].depth - 1] if len(frame.stack) >= entered[0].depth > 0 else None
+        beneath = frame.stack[: entered[0].depth]
+        if beneath and beneath[-1] is NULL:  # from 3.14 there is a place for its self
+            beneath.pop()
+        leave = beneath[-1] if beneath and len(frame.stack) >= entered[0].depth else None
         return leave is None or _is_programs(leave)
     clause = at + 1
     while True:

@@ -8,6 +8,8 @@ import operator
 from collections.abc import Callable, Generator
 
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
+from capture.variables.constants import Constant
+from capture.variables.exceptions import ExceptionObject
 from capture.variables.generators import stopped
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, StopIter, UserIterator
@@ -28,6 +30,18 @@ def _refusal_of_none() -> str:
 
 
 _NO_CONTAINER = _refusal_of_none()
+
+
+def _refusal_of_a_number() -> tuple[str, str]:
+    """What it says of one in the place of a first pair of a key and a value, and the note that it leaves on that."""
+    try:
+        dict([0])  # type: ignore[call-overload]
+    except TypeError as error:
+        return str(error), "".join(getattr(error, "__notes__", ()))
+    raise AssertionError("a number is a pair")
+
+
+_NO_PAIR = _refusal_of_a_number()
 
 
 class LanguageIteration:
@@ -157,10 +171,20 @@ class LanguageIteration:
             return
         for place, pair in enumerate(self.elements(real)):
             shown = f"dictionary update sequence element #{place}"
-            both = self.elements_or(pair, f"cannot convert {shown} to a sequence")
+            both = self._pair(pair, place)
             if len(both) != 2:
                 m.errors.throw(ValueError, f"{shown} has length {len(both)}; 2 is required")
             yield both[0], both[1]
+
+    def _pair(self, pair: Variable, place: int) -> list[Variable]:
+        """The elements of what is to be a key and its value."""
+        words, note = (each.replace("#0", f"#{place}") for each in _NO_PAIR)
+        try:
+            return self.elements_or(pair, words)
+        except SymbolicRaise as raised:
+            if note and isinstance(raised.exception, ExceptionObject) and issubclass(raised.exception.cls, TypeError):
+                raised.exception.add_note(self._m, Constant(note))
+            raise
 
     def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
         """Stable order by ``<`` on the keys."""

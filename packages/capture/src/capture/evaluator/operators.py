@@ -6,11 +6,13 @@ import builtins
 import operator
 import sys
 import types
+import typing
+from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.classes import Class
-from capture.variables.constants import Constant, Known
+from capture.variables.constants import Alias, Constant, Known
 from capture.variables.enums import EnumMember
 from capture.variables.lookups import class_lookup
 from capture.variables.mappings import Dict
@@ -24,6 +26,12 @@ from capture.variables.texts import WrittenNumber, WrittenTensor
 from symshapes import is_unbacked
 
 from . import dispatch, formatting
+
+
+def _is_told_plainly(argument: Any) -> bool:
+    """Whether the text of what a class has for a parameter runs no code of the program's."""
+    plain = isinstance(argument, type | str | int | types.NoneType | types.EllipsisType | types.GenericAlias)
+    return plain or type(argument).__module__ == typing.__name__
 
 
 class LanguageOperators:
@@ -126,6 +134,8 @@ class LanguageOperators:
                 return Constant(repr(real.value))
         if isinstance(real, Symbolic):
             real = Constant(real.specialise(m))
+        if isinstance(real, Alias) and not all(map(_is_told_plainly, getattr(real.value, "__args__", ()))):
+            raise Unsupported(f"text of {real!r}")
         if isinstance(real, NamedTuple) and class_lookup(m, real.cls, f"__{how}__")[1] is not object:
             return real.method(m, f"__{how}__", [], {})
         try:

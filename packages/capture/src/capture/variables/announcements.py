@@ -80,12 +80,22 @@ def _print(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 # Warnings
 
 
-@handles(warnings._filters_mutated)  # type: ignore[attr-defined]
-def _filters_mutated(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    m.effects.activity += 1
-    m.effects.changes += 1
-    m.effects.remembered.append(warnings._filters_mutated)  # type: ignore[attr-defined]
-    return Constant(None)
+def _remembers(function: Any) -> None:
+    """Register a step of changing what becomes of warnings, which is made for real once the graph ran."""
+
+    @handles(function)
+    def step(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        m.effects.activity += 1
+        m.effects.changes += 1
+        m.effects.remembered.append(function)
+        return Constant(None)
+
+
+# From 3.14 a lock is held meanwhile.
+for _name in ("_acquire_lock", "_filters_mutated_lock_held", "_release_lock"):
+    if hasattr(warnings, _name):
+        _remembers(getattr(warnings, _name))
+_remembers(warnings._filters_mutated)  # type: ignore[attr-defined]
 
 
 @handles(warnings.warn)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import operator
 import sys
+import types
 from collections.abc import Callable
 
 import torch
@@ -156,6 +158,10 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return Constant(hash(payload.hash_key(m)))
     if isinstance(value, List | Dict | Set):
         value.hash_key(m)  # raises, or is that of a frozen set
+    if isinstance(value, Known) and isinstance(value.value, types.UnionType):
+        for each in value.value.__args__:
+            if not isinstance(class_lookup(m, type(each), "__hash__")[0], C_METHODS):
+                raise Unsupported(f"hash of {value!r}")
     if hashes_as_itself(value):
         return Constant(m.builder.fold(hash, [value.hash_key(m)]))
     if value.hashes_by_id:
@@ -226,6 +232,10 @@ def _added_in_turn(m: Interpreter, start: Variable, source: Generator) -> list[V
         values = [result]
 
 
+#: Whether a sum of complex numbers carries what rounding loses.
+_CARRIES_COMPLEX = sys.version_info >= (3, 14)
+
+
 @handles(sum)
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
@@ -237,15 +247,34 @@ def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         values += [v.realize(m) for v in m.iteration.elements(source)]
     if issubclass(values[0].python_type(), str | bytes | bytearray):
         m.builder.fold(sum, [[], values[0].python_type()()])  # which it refuses
-    if any(v.python_type() is float for v in values):
-        # CPython adds floats its own way: 3.12 and later carry what rounding loses.
+    kinds = {v.python_type() for v in values}
+    if float in kinds or (complex in kinds and _CARRIES_COMPLEX):
+        # CPython adds floats its own way: 3.12 and later carry what rounding loses, from 3.14 of complex numbers, too.
         if all(is_number(v) for v in values):
-            return Constant(sum([v.as_python(m) for v in values[1:]], values[0].as_python(m)))
+            added = m.builder.fold(sum, [[v.as_python(m) for v in values[1:]], values[0].as_python(m)])
+            return m.builder.from_python(added)
+        if complex in kinds and _CARRIES_COMPLEX:
+            return _sum_of_complex(m, values)
         found = total(m, "FloatSum", values)
         if found is not None:
             return found
     result = values[0]
     for value in values[1:]:
+        result = m.operators.binary("+", result, value)
+    return result
+
+
+def _sum_of_complex(m: Interpreter, values: list[Variable]) -> Variable:
+    """Numbers are added in their own way as far as there are no others."""
+    numbers = list(
+        itertools.takewhile(lambda v: is_number(v) or type(v) is Constant and type(v.value) is complex, values)
+    )
+    rest = values[len(numbers) :]
+    if rest and rest[0].python_type() in (int, float, complex):
+        raise Unsupported("sum of complex numbers and others")
+    known = [v.as_python(m) for v in numbers]
+    result: Variable = m.builder.from_python(m.builder.fold(sum, [known[1:], known[0]])) if known else rest.pop(0)
+    for value in rest:
         result = m.operators.binary("+", result, value)
     return result
 
@@ -455,6 +484,9 @@ handles(operator.not_)(lambda m, args, kwargs: Constant(not m.operators.truth(ar
 handles(operator.truth)(lambda m, args, kwargs: Constant(m.operators.truth(args[0])))
 handles(operator.is_)(lambda m, args, kwargs: Constant(m.operators.is_(args[0], args[1])))
 handles(operator.is_not)(lambda m, args, kwargs: Constant(not m.operators.is_(args[0], args[1])))
+if sys.version_info >= (3, 14):
+    handles(operator.is_none)(lambda m, args, kwargs: Constant(m.builder.is_none(args[0])))
+    handles(operator.is_not_none)(lambda m, args, kwargs: Constant(not m.builder.is_none(args[0])))
 handles(operator.contains)(lambda m, args, kwargs: Constant(args[0].realize(m).contains(m, args[1].realize(m))))
 handles(operator.getitem)(lambda m, args, kwargs: args[0].realize(m).item(m, args[1].realize(m)))
 handles(operator.call)(lambda m, args, kwargs: m.calls.call(args[0], args[1:], kwargs))

@@ -384,6 +384,8 @@ def _check_no_arguments(m: Interpreter, cls: type) -> None:
 
 def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs) -> Variable:
     """A ``__new__`` written in C: of ``object``, of an exception, or of a built-in container."""
+    if cls.__flags__ & _NO_INSTANCES:
+        m.builder.fold(owner.__new__, [cls])  # raises
     if issubclass(cls, BaseException):
         if owner.__module__ != "builtins":
             raise Unsupported(f"construction of {cls.__name__}")

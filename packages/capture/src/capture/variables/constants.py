@@ -109,6 +109,8 @@ class Constant(Real):
         self.origin = origin
 
     def truth(self, m: Interpreter) -> bool:
+        if self.value is NotImplemented:  # which is refused, or warned about
+            return bool(m.builder.fold(bool, [self.value]))
         return bool(self.value)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:

@@ -14,7 +14,7 @@ from .constants import Constant
 from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
 from .lookups import MISSING, class_lookup, shown_type
-from .mappings import Dict, DictView, view_of
+from .mappings import Dict, DictView, ReversedDictIterator
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object
@@ -154,12 +154,12 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Object) and value.payload is None:
         size = m.operators.index(value.length(m))
         return m.effects.created(iterators.ItemIterator(value, size - 1, -1))
+    if isinstance(value, Dict | DictView):
+        owner, kind = (value, "keys") if isinstance(value, Dict) else (value.owner, value.kind)
+        return m.effects.created(ReversedDictIterator(m, owner, kind))
     listed = _sequence_of(m, value)
     assert isinstance(listed, Sequence)
-    made = reversed(view_of(value.owner, value.kind)) if isinstance(value, DictView) else None
-    made = reversed(view_of(value, "keys")) if isinstance(value, Dict) else made
-    kind = reversed if made is None else type(made)
-    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items))), kind))
+    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items))), reversed))
 
 
 # operator's callable objects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from typing import Any
 
@@ -14,6 +15,9 @@ from .generators import Generator, Suspended, caused, makes
 from .iterators import Iterator, StopIter
 from .lookups import shown_type
 from .objects import Object
+
+#: Whether the interpreter says of what is no awaitable that it cannot be awaited, and not where.
+_AWAITED = sys.version_info >= (3, 14)
 
 
 async def _coroutine() -> None:
@@ -241,7 +245,10 @@ def awaitable(m: Interpreter, value: Variable, given_by: str = "") -> Variable:
         if given_by:
             words = f"'async with' received an object from {given_by} that does not implement __await__: {kind}"
             m.errors.throw(TypeError, words)
-        m.errors.throw(TypeError, f"object {kind} can't be used in 'await' expression")
+        words = (
+            f"{kind!r} object can't be awaited" if _AWAITED else f"object {kind} can't be used in 'await' expression"
+        )
+        m.errors.throw(TypeError, words)
     found = m.calls.call(method, [], {}).realize(m)
     if _is_coroutine(m, found):
         m.errors.throw(TypeError, "__await__() returned a coroutine")

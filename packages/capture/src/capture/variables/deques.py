@@ -139,7 +139,7 @@ class Deque(List):
         return self.resized(m)
 
     def refuse_removal(self, m: Interpreter, value: Variable) -> NoReturn:
-        self.not_found(m, value)
+        self.not_found(m, value, "remove")
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.push_callable(build.load_const(self.cls)))

@@ -205,6 +205,8 @@ class ExceptionObject(Object):
     def made_of(self) -> Iterable[Variable]:
         if self.origin >= 0 and not self.way and not self.bare:
             raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
+        if issubclass(self.cls, BaseExceptionGroup) and len(self.args) != 2:
+            raise CannotReconstruct(self, "an exception group that was given other arguments")
         if self.has_state_in_c:
             raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
         if self.context_is_set or (self.context is not None and not self.way and not self.bare):

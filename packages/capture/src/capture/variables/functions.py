@@ -13,7 +13,7 @@ from capture.bytecode import Instruction, build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
-from capture.trace_rules import is_library_line
+from capture.trace_rules import is_library_line, only_reads
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
@@ -26,6 +26,9 @@ from .reconstruction import CannotReconstruct, Emitter
 
 #: Of code that takes any number of arguments.
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+#: In which form annotations are made that are read as an attribute: `annotationlib.Format.VALUE`.
+_VALUES = 1
 
 #: What a function keeps beside its dictionary.
 _DESCRIBED = frozenset(
@@ -165,6 +168,8 @@ class Function(Variable):
         #: What stands for one made in the frame in the prototype of a class.
         self.prototype: types.FunctionType | None = None
         self.annotations: Variable | None = None
+        #: What makes them when they are asked for.
+        self.annotate: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None
         #: Whether it is known to be evaluated whatever it is called with, where no mode watches.
@@ -176,7 +181,7 @@ class Function(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.real is None or self.attrs or self.described:
             raise NotConstant(self)
-        check_as_found(m, self.real.__dict__, self.real.__kwdefaults__, self.real.__annotations__)
+        check_as_found(m, self.real.__dict__, self.real.__kwdefaults__, _native.annotations_held(self.real))
         m.guards.note_identity(self, self.real)
         return self.real
 
@@ -234,8 +239,12 @@ class Function(Variable):
             return self.attrs.whole
         if name == "__annotations__":
             if self.annotations is None:
-                self.annotations = m.builder.new_dict({})
+                annotate = self.annotate or Constant(None)
+                found = None if m.builder.is_none(annotate) else m.calls.call(annotate, [Constant(_VALUES)], {})
+                self.annotations = m.builder.new_dict({}) if found is None else found.realize(m)
             return self.annotations
+        if name == "__annotate__" and name in vars(types.FunctionType):
+            return self.annotate or Constant(None)
         if hasattr(types.FunctionType, name):
             raise Unsupported(f"attribute {name!r} of a function")
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
@@ -243,7 +252,11 @@ class Function(Variable):
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
         """What a function from outside the frame has under a name."""
         if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
+            if name == "__annotations__":
+                made_annotations(real)
             value = m.builder.fold(getattr, [real, name])
+            if name == "__annotate__":
+                return m.builder.wrap(value, Attr(base, name))
             return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
         found = own_entry(m, real, base, name)
         if found is not None:
@@ -334,7 +347,7 @@ class Function(Variable):
     def made_of(self) -> Iterable[Variable]:
         if self.unseen:
             raise CannotReconstruct(self, "a function that was given what is in another object")
-        extra = [self.annotations] if self.annotations is not None else []
+        extra = [each for each in (self.annotations, self.annotate) if each is not None]
         return [
             *self.defaults,
             *self.kwdefaults.values(),
@@ -355,11 +368,25 @@ class Function(Variable):
         e.emit(build.build_tuple(e.load_many(self.closure)))
         _load_named(e, self.attrs)
         _load_named(e, self.described)
+        e.load(self.annotate or Constant(None))
         e.load(self.annotations or Constant(None))
-        e.emit(build.call(8))
+        e.emit(build.call(9))
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+
+def made_annotations(real: types.FunctionType) -> None:
+    """Have a function's annotations made, from 3.14, if that only reads: they stay then what they are. Else raises ``Unsupported``."""
+    annotate = getattr(real, "__annotate__", None)
+    if annotate is None or _native.annotations_held(real) is not None:
+        return
+    if not isinstance(annotate, types.FunctionType) or not only_reads(annotate.__code__):
+        raise Unsupported("annotations that are made by code of the program's")
+    try:
+        getattr(real, "__annotations__")  # noqa: B009
+    except Exception as error:
+        raise Unsupported(f"annotations that cannot be made: {error}") from error
 
 
 def _documentation(code: types.CodeType) -> str | None:
@@ -384,11 +411,14 @@ def make_function(
     closure: tuple[types.CellType, ...],
     attributes: dict[str, Any],
     described: dict[str, Any],
+    annotate: Any,
     annotations: Any,
 ) -> types.FunctionType:
     """A function that the frame made, made again; called from generated code."""
     function = types.FunctionType(code, module_globals, code.co_name, defaults or None, closure or None)
     function.__kwdefaults__ = kwdefaults or None
+    if annotate is not None:
+        function.__annotate__ = annotate  # type: ignore[attr-defined,unused-ignore]
     if annotations:
         function.__annotations__ = annotations
     for name, value in described.items():

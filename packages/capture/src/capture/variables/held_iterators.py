@@ -462,7 +462,8 @@ def _build_map(m: Interpreter, value: Any, source: Source | None) -> Variable:
     at = held_source(m, value, source)
     count = note_count(m, at, value, _parts, "how many {} calls and goes over")
     function = Lazy(part_of(value, 0), Applied(at, part_of, 0))
-    return Map(function, [_inner(m, value, at, i) for i in range(1, count)])
+    strict = sys.version_info >= (3, 14) and bool(note_count(m, at, value, _strictness, "whether {} is strict"))
+    return Map(function, [_inner(m, value, at, i) for i in range(1, count)], strict)
 
 
 @builds(filter)

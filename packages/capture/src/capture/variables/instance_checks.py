@@ -64,7 +64,7 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
         return False
     if check is _ABSTRACT_INSTANCE:
         m.guards.note_code_of(check)
-        claimed = _claimed_class(m, value)
+        claimed = _claimed_or_own(m, value)
         return _is_abstract_subclass(m, claimed, cls) or (claimed is not own and _is_abstract_subclass(m, own, cls))
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
         if value.attrs:  # the real one does not have them yet
@@ -119,6 +119,32 @@ def _claimed_class(m: Interpreter, value: Variable) -> type:
         return found.value
     check_own_class(m, own)
     return own
+
+
+class _Classless(metaclass=abc.ABCMeta):  # noqa: B024 - none of its methods is abstract
+    def __getattribute__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def _takes_its_own() -> bool:
+    """Whether an abstract class asks the real class of an object that tells none, as it does from 3.14."""
+    try:
+        return isinstance(_Classless(), _Classless)
+    except AttributeError:
+        return False
+
+
+_TAKES_ITS_OWN = _takes_its_own()
+
+
+def _claimed_or_own(m: Interpreter, value: Variable) -> type:
+    """The class that an abstract class is asked about."""
+    try:
+        return _claimed_class(m, value)
+    except SymbolicRaise as raised:
+        if not _TAKES_ITS_OWN or not issubclass(raised.exception.python_type(), AttributeError):
+            raise
+    return value.python_type()
 
 
 @handles(_PLAIN_INSTANCE)

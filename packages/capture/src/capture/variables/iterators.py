@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 from capture.bytecode import build
+from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant
@@ -253,7 +255,48 @@ class Enumerate(Iterator):
         e.call(enumerate, [self.inner, Constant(self.count)])
 
 
-class Zip(Iterator):
+class _Together(Iterator):
+    """What goes over several, one element of each at a time; ``strict``: they must end together."""
+
+    inner: list[Variable]
+    strict: bool
+
+    def elements(self, m: Interpreter) -> list[Variable]:
+        """The next of each."""
+        got: list[Variable] = []
+        for at, each in enumerate(self.inner):
+            try:
+                got.append(each.next(m))
+            except StopIter:
+                if self.strict:
+                    self.check(m, at)
+                raise
+        return got
+
+    def check(self, m: Interpreter, at: int) -> None:
+        """Raises in the program unless all end with the one at a place."""
+        name = self.cls.__name__
+        if at:
+            others = "argument 1" if at == 1 else f"arguments 1-{at}"
+            m.errors.throw(ValueError, f"{name}() argument {at + 1} is shorter than {others}")
+        for later in range(1, len(self.inner)):
+            try:
+                self.inner[later].next(m)
+            except StopIter:
+                continue
+            others = "argument 1" if later == 1 else f"arguments 1-{later}"
+            m.errors.throw(ValueError, f"{name}() argument {later + 1} is longer than {others}")
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(self.cls)))
+        count = e.load_many(list(self.made_of()))
+        if self.strict:
+            e.emit(build.load_const(True), build.call(count + 1, ("strict",)))
+        else:
+            e.emit(build.call(count))
+
+
+class Zip(_Together):
     """``zip``, with ``strict`` or without."""
 
     cls = zip
@@ -265,59 +308,28 @@ class Zip(Iterator):
     def next(self, m: Interpreter) -> Variable:
         if not self.inner:
             raise StopIter
-        got: list[Variable] = []
-        for at, each in enumerate(self.inner):
-            try:
-                got.append(each.next(m))
-            except StopIter:
-                if self.strict:
-                    self.check(m, at)
-                raise
-        return m.builder.new_tuple(got)
-
-    def check(self, m: Interpreter, at: int) -> None:
-        """``strict=True``: all must end together."""
-        if at:
-            others = "argument 1" if at == 1 else f"arguments 1-{at}"
-            m.errors.throw(ValueError, f"zip() argument {at + 1} is shorter than {others}")
-        for later in range(1, len(self.inner)):
-            try:
-                self.inner[later].next(m)
-            except StopIter:
-                continue
-            others = "argument 1" if later == 1 else f"arguments 1-{later}"
-            m.errors.throw(ValueError, f"zip() argument {later + 1} is longer than {others}")
+        return m.builder.new_tuple(self.elements(m))
 
     def made_of(self) -> Iterable[Variable]:
         return self.inner
 
-    def reconstruct(self, e: Emitter) -> None:
-        e.emit(build.push_callable(build.load_const(zip)))
-        count = e.load_many(self.inner)
-        if self.strict:
-            e.emit(build.load_const(True), build.call(count + 1, ("strict",)))
-        else:
-            e.emit(build.call(count))
 
-
-class Map(Iterator):
-    """``map``."""
+class Map(_Together):
+    """``map``; from 3.14 with ``strict``, too."""
 
     cls = map
     runs_later = True
 
-    def __init__(self, function: Variable, inner: list[Variable]) -> None:
+    def __init__(self, function: Variable, inner: list[Variable], strict: bool = False) -> None:
         self.function = function
         self.inner = inner
+        self.strict = strict
 
     def next(self, m: Interpreter) -> Variable:
-        return m.calls.call(self.function, [each.next(m) for each in self.inner], {})
+        return m.calls.call(self.function, self.elements(m), {})
 
     def made_of(self) -> Iterable[Variable]:
         return (self.function, *self.inner)
-
-    def reconstruct(self, e: Emitter) -> None:
-        e.call(map, [self.function, *self.inner])
 
 
 class Filter(Iterator):
@@ -393,13 +405,24 @@ def _enumerate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(zip)
 def _zip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    strict = "strict" in kwargs and m.operators.truth(kwargs["strict"])
+    strict = _is_strict(m, kwargs)
     return m.effects.created(Zip([m.iteration.iterate(a) for a in args], strict))
+
+
+def _is_strict(m: Interpreter, kwargs: Kwargs) -> bool:
+    if kwargs.keys() - {"strict"}:
+        raise Unsupported("an iterator made with keywords that it does not take")
+    return bool(kwargs) and m.operators.truth(kwargs["strict"])
 
 
 @handles(map)
 def _map(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.effects.created(Map(args[0], [m.iteration.iterate(a) for a in args[1:]]))
+    if kwargs and sys.version_info < (3, 14):
+        raise Unsupported("map with keywords, which it does not take")
+    strict = _is_strict(m, kwargs)
+    if len(args) < 2:
+        raise Unsupported("map of nothing")
+    return m.effects.created(Map(args[0], [m.iteration.iterate(a) for a in args[1:]], strict))
 
 
 @handles(filter)

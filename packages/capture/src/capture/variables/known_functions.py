@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from capture import _torch
+from capture import _native, _torch
 from capture.errors import NotConstant, Unsupported
 
 from . import modules
@@ -176,7 +176,7 @@ def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _note_signature(m: Interpreter, function: Function) -> None:
     real: Any = function.real
     while isinstance(real, types.FunctionType):
-        check_as_found(m, real.__dict__, real.__kwdefaults__, real.__annotations__)
+        check_as_found(m, real.__dict__, real.__kwdefaults__, _native.annotations_held(real))
         real = real.__dict__.get("__wrapped__")
     m.guards.note_signature(function)
 
@@ -198,6 +198,7 @@ def _signature_of_made(m: Interpreter, value: Function) -> Variable:
             (types.CellType(),) * len(value.closure),
             {},
             {},
+            None if value.annotate is None else m.builder.to_python(value.annotate),
             None if value.annotations is None else m.builder.to_python(value.annotations),
         )
     except NotConstant:
@@ -389,7 +390,10 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
                 raise
     copied = wrapped.function.realize(m) if isinstance(wrapped, Method) else wrapped
     if isinstance(copied, Function):
-        wrapper.annotations = copied.attribute(m, "__annotations__").realize(m)
+        if "__annotate__" in functools.WRAPPER_ASSIGNMENTS:  # from 3.14
+            wrapper.annotate, wrapper.annotations = copied.attribute(m, "__annotate__").realize(m), None
+        else:
+            wrapper.annotations = copied.attribute(m, "__annotations__").realize(m)
         for key, value in m.iteration.pairs(copied.attribute(m, "__dict__")):
             wrapper.attrs[m.builder.to_python(key)] = value
     elif has_entry(copied.python_type(), "__dict__") and not (

@@ -220,6 +220,12 @@ def shown_type(cls: type) -> str:
     return cls.__name__
 
 
+def full_name(cls: type) -> str:
+    """A class's name as newer messages have it: with its module, and where it was defined."""
+    module = cls.__dict__.get("__module__", cls.__module__)
+    return cls.__qualname__ if module in ("builtins", "__main__") else f"{module}.{cls.__qualname__}"
+
+
 class _Empty:
     __slots__ = ("slot",)
     slot: bool

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch.nn.modules import module as torch_module
 
+from capture._native import keys_act
 from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.guards import GuardKind
@@ -241,6 +242,8 @@ def _build_view(m: Interpreter, value: Any, source: Source | None) -> Variable:
 
 def items_of(value: Any) -> list[tuple[Any, Any]]:
     """What is in a dictionary, of whatever class, in its order. Raises ``Unsupported`` for an ``OrderedDict`` that was changed behind its back."""
+    if isinstance(value, collections.OrderedDict) and keys_act(value):  # it looks each of them up
+        raise Unsupported("a dictionary from outside with keys whose class defines __hash__")
     base = next(b for b in (collections.OrderedDict, dict, types.MappingProxyType) if isinstance(value, b))
     try:
         return list(base.items(value))

@@ -15,6 +15,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
+from .hashing import hash_as
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
 from .lookups import has_entry, is_callable, shown_type
@@ -25,6 +26,9 @@ from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import builtin_method, has_method
 from .set_elements import Given, hashes_as_itself
 from .sets import SET_ALGEBRA, SET_OPERATORS, Set
+
+#: For what its keys are hashed.
+_KEY = "a dict key"
 
 
 class VarKey:
@@ -132,7 +136,7 @@ class Dict(Variable):
         if self.entries and not key.may_be_among(m, self.entries):
             self.whole(m)
             return None
-        hashed = key.hash_key(m)
+        hashed = hash_as(m, key, _KEY)
         found = self.under(m, hashed)
         return None if found is None else (hashed, found)
 
@@ -170,6 +174,9 @@ class Dict(Variable):
         if found is None:
             if self.factory is not None and not m.builder.is_none(self.factory):
                 value = m.calls.call(self.factory, [], {})
+                came = self.find(m, key) if _KEEPS_WHAT_CAME else None
+                if came is not None:
+                    return came
                 self.set_item(m, key, value)
                 return value
             m.errors.throw_value(KeyError, [key.realize(m)])
@@ -177,7 +184,7 @@ class Dict(Variable):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         key = key.realize(m)
-        self.set_under(m, key, key.hash_key(m), value)
+        self.set_under(m, key, hash_as(m, key, _KEY), value)
 
     def set_under(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
         """The same where it is known what the key is hashed as."""
@@ -256,7 +263,7 @@ class Dict(Variable):
     def py_setdefault(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         """``dict.setdefault``."""
         key = key.realize(m)
-        hashed = key.hash_key(m)
+        hashed = hash_as(m, key, _KEY)
         found = self.under(m, hashed)
         if found is None:
             found = default or Constant(None)
@@ -456,6 +463,15 @@ def _at_its_end(cls: type, kind: str) -> Any:
     return iter(method_of(cls, kind)(cls()))
 
 
+def _keeps_what_came() -> bool:
+    """Whether a dictionary with a factory keeps what the factory itself puts under the key, as newer ones do."""
+    tried: collections.defaultdict[int, int] = collections.defaultdict(lambda: (tried.__setitem__(0, 1), 2)[1])  # type: ignore[func-returns-value]
+    return tried[0] == 1
+
+
+_KEEPS_WHAT_CAME = _keeps_what_came()
+
+
 class DictIterator(Iterator):
     """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
 
@@ -513,6 +529,29 @@ class DictIterator(Iterator):
         e.emit(build.push_callable(build.load_const(begun)))
         e.call(method_of(self.owner.cls, self.kind), [self.owner])
         e.emit(build.load_const(self.position), build.call(2))
+
+
+def _backwards(cls: type, kind: str, owner: dict[Any, Any] | None) -> Any:
+    """An iterator over a dictionary, or of none one that has given all, from its end; called from generated code."""
+    return reversed(method_of(cls, kind)(cls() if owner is None else owner))
+
+
+class ReversedDictIterator(DictIterator):
+    """The same from the end."""
+
+    def __init__(self, m: Interpreter, owner: Dict, kind: str) -> None:
+        super().__init__(m, owner, kind)
+        self.keys.reverse()
+
+    def python_type(self) -> type:
+        return type(reversed(view_of(self.owner, self.kind)))
+
+    def reconstruct(self, e: Emitter) -> None:
+        plain = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
+        e.emit(build.push_callable(build.load_const(begun)))
+        e.emit(build.push_callable(build.load_const(_backwards)), build.load_const(plain), build.load_const(self.kind))
+        e.load(Constant(None) if self.ended else self.owner)
+        e.emit(build.call(3), build.load_const(0 if self.ended else self.position), build.call(2))
 
 
 class DictView(Variable):
@@ -677,4 +716,4 @@ for _cls in (dict, collections.OrderedDict):
 @converts(dict, collections.OrderedDict)
 def _convert_dict(m: Interpreter, value: dict[Any, Any]) -> Variable:
     pairs = [(m.builder.from_python(k), m.builder.from_python(v)) for k, v in value.items()]
-    return m.effects.created(Dict({k.hash_key(m): (k, v) for k, v in pairs}, type(value)))
+    return m.effects.created(Dict({hash_as(m, k, _KEY): (k, v) for k, v in pairs}, type(value)))

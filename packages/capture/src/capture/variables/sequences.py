@@ -46,6 +46,18 @@ def _bound(m: Interpreter, value: Variable) -> int:
     return m.operators.index(real)
 
 
+def _names_no_value() -> bool:
+    """Whether what is looked for in a list and not there is not in the error's text, as from 3.14."""
+    try:
+        [].index(0)
+    except ValueError as error:
+        return "0" not in str(error)
+    raise AssertionError("an empty list has a number")
+
+
+_NAMES_NO_VALUE = _names_no_value()
+
+
 class Sequence(Variable):
     """Common behaviour of the ordered containers; ``items`` may hold inputs that were not looked at yet."""
 
@@ -121,8 +133,11 @@ class Sequence(Variable):
             m.errors.throw(ValueError, "tuple.index(x): x not in tuple")
         self.not_found(m, value)
 
-    def not_found(self, m: Interpreter, value: Variable) -> NoReturn:
-        """The error that shows the value that was looked for."""
+    def not_found(self, m: Interpreter, value: Variable, method: str = "index") -> NoReturn:
+        """The error of a method that looked for a value, which until 3.14 is shown."""
+        if _NAMES_NO_VALUE:
+            name = "list" if issubclass(self.cls, list) else self.cls.__name__
+            m.errors.throw(ValueError, f"{name}.{method}(x): x not in {name}")
         if not m.builder.is_constant(value):
             raise Unsupported("a message that shows a value that is not constant")
         m.errors.throw(ValueError, f"{m.builder.to_python(value)!r} is not in {self.cls.__name__}")

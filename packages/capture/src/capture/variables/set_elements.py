@@ -16,6 +16,7 @@ from capture.sources import Const, Source
 
 from .base import Interpreter, Variable
 from .constants import Constant, Known
+from .hashing import hash_as
 from .lookups import tells_in_its_own_way
 from .numbers import Symbolic
 from .placeholders import resolved
@@ -139,7 +140,7 @@ def hashes_as_itself(value: Variable) -> bool:
 
 def sought(m: Interpreter, value: Variable) -> Hashable:
     """The key that stands for a value that is looked for in a set: a set as if it were frozen."""
-    return frozenset(value.entries) if isinstance(value, Elements) else value.hash_key(m)
+    return frozenset(value.entries) if isinstance(value, Elements) else hash_as(m, value, "a set element")
 
 
 class Given:
@@ -162,7 +163,7 @@ class Given:
             return
         for x in m.iteration.elements(value):
             element = x.realize(m)
-            self.entries.setdefault(element.hash_key(m), element)
+            self.entries.setdefault(hash_as(m, element, "a set element"), element)
         if all(map(hashes_as_itself, self.entries.values())):
             self.real = list(self.entries)
 

@@ -8,12 +8,15 @@ call, changes torch's optimizers and modules.
 import importlib
 import os
 import pkgutil
+import sys
 
 from .registry import PROGRAMS
 
 __all__ = ["PROGRAMS"]
 
-_APART = ("markers",)
+_APART = ["markers"]
+if sys.version_info < (3, 14):  # which alone can parse it
+    _APART.append("since_314")
 _ASKED = os.environ.get("PROGRAMS")
 
 for _file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name):

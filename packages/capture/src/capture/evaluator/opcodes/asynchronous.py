@@ -7,9 +7,8 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise
 from capture.variables.coroutines import Given, asynchronous_iterator, awaitable, next_awaitable
-from capture.variables.lookups import shown_type
-from capture.variables.objects import Object
 
+from .exceptions import special_asynchronous
 from .registry import operation
 
 #: What gave what is awaited, by the operation's argument.
@@ -47,13 +46,6 @@ def _async_gen_wrap(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("BEFORE_ASYNC_WITH")
 def _before_async_with(m: Machine, frame: Frame, op: Op) -> None:
-    manager = frame.pop(m)
-    enter, leave = (
-        manager.special(m, name) if isinstance(manager, Object) else None for name in ("__aenter__", "__aexit__")
-    )
-    if enter is None or leave is None:
-        words = "object does not support the asynchronous context manager protocol"
-        missing = " (missed __aexit__ method)" if enter is not None else ""
-        m.errors.throw(TypeError, f"{shown_type(manager.python_type())!r} {words}{missing}")
+    enter, leave = special_asynchronous(m, frame.pop(m))
     frame.push(leave)
     frame.push(m.calls.call(enter, [], {}))

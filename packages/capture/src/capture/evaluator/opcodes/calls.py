@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import opcode
 import sys
 
 from capture.errors import Unsupported
@@ -24,6 +25,8 @@ from .steps import same_step
 #: What the interpreter calls by moving the arguments into the new frame, from its stack, and from a tuple that it then lets go of.
 _TAKING = (Function, Method)
 _TAKING_PACKED = (Function,) if sys.version_info >= (3, 12) else ()
+#: Whether a call with packed arguments has a place for those by name in any case: a NULL where there are none.
+_NAMED_ALWAYS = opcode.opmap["CALL_FUNCTION_EX"] < opcode.HAVE_ARGUMENT
 
 
 @operation("KW_NAMES")
@@ -66,8 +69,9 @@ def _call_kw(m: Machine, frame: Frame, op: Op) -> None:
 @operation("CALL_FUNCTION_EX")
 def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
     kwargs: Kwargs = {}
-    if op.arg & 1:
-        for key, value in m.iteration.pairs(frame.pop(m)):
+    named = frame.pop_raw() if _NAMED_ALWAYS or op.arg & 1 else NULL
+    if named is not NULL:
+        for key, value in m.iteration.pairs(named.realize(m)):
             name = m.builder.to_python(key)
             if not isinstance(name, str):
                 m.errors.throw(TypeError, "keywords must be strings")
@@ -124,6 +128,8 @@ def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> str | None:
     assert isinstance(made, Function)
     if op.arg == 8:
         made.closure = _cells(m, value)
+    elif op.arg == 16:  # from 3.14: what makes the annotations once they are asked for
+        made.annotate = value
     elif op.arg == 4:
         made.annotations = _annotations(m, value)
     elif op.arg == 2:

@@ -246,7 +246,9 @@ def _store_slice(m: Machine, frame: Frame, op: Op) -> None:
 def _binary_op(m: Machine, frame: Frame, op: Op) -> None:
     stack = frame.stack
     right, left = stack.pop().realize(m), stack.pop().realize(m)
-    if op.value in INPLACE:
+    if op.value == "[]":  # from 3.14
+        stack.append(left.item(m, right))
+    elif op.value in INPLACE:
         frame.push(m.operators.inplace(op.value, left, right))
     else:
         frame.push(m.operators.binary(op.value, left, right))

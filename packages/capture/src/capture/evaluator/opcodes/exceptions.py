@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import types
 
+from capture.bytecode.dialect import special_methods
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame, HandlerState
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
+from capture.resume import OPERATIONS_OF_WITH
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant, looked_up
 from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Method
-from capture.variables.lookups import MISSING, class_lookup, has_entry, is_among, shown_type
+from capture.variables.lookups import MISSING, class_lookup, full_name, has_entry, is_among, shown_type
 from capture.variables.objects import Object, descriptor_get
+from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
 
 from .registry import operation
+
+#: Whether a ``with`` looks for the method that ends it first, and has its self on the stack beside it.
+_ENTERS_LAST = bool(special_methods())
+#: A manager's class as messages have it.
+_name_of = full_name if _ENTERS_LAST else shown_type
 
 
 @operation("PUSH_EXC_INFO")
@@ -86,6 +94,47 @@ def _before_with(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.calls.call_from(frame, enter, [], {}))
 
 
+@operation("LOAD_SPECIAL")
+def _load_special(m: Machine, frame: Frame, op: Op) -> None:
+    """From 3.14 a ``with`` begins with this, twice, and a call: all of it is one step. The manager lies on the stack twice."""
+    frame.ip = op.index + OPERATIONS_OF_WITH
+    manager = frame.pop(m)
+    frame.stack.pop()
+    name = special_methods()[op.arg]
+    if name == "__aexit__":
+        enter, leave = special_asynchronous(m, manager)
+    else:
+        leave = _special(m, manager, name, f" (missed {name} method)")
+        enter = _special(m, manager, "__enter__", " (missed __enter__ method)")
+    frame.stack += (leave, NULL)
+    frame.push(m.calls.call_from(frame, enter, [], {}))
+
+
+def special_asynchronous(m: Machine, manager: Variable) -> tuple[Variable, Variable]:
+    """The methods with which an ``async with`` begins and ends."""
+    enter, leave = (
+        manager.special(m, name) if isinstance(manager, Object) else None for name in ("__aenter__", "__aexit__")
+    )
+    if enter is None or leave is None:
+        words = "object does not support the asynchronous context manager protocol"
+        missing = ""
+        if leave is None and (enter is not None or _ENTERS_LAST):
+            missing = " (missed __aexit__ method)"
+        elif _ENTERS_LAST:
+            missing = " (missed __aenter__ method)"
+        hint = _other_kind(
+            m, manager, ("__enter__", "__exit__"), " but it supports the context manager protocol", "with"
+        )
+        m.errors.throw(TypeError, f"{_name_of(manager.python_type())!r} {words}{missing}{hint}")
+    return enter, leave
+
+
+def _other_kind(m: Machine, manager: Variable, names: tuple[str, str], words: str, statement: str) -> str:
+    """What 3.14 says of a manager that another statement takes."""
+    has = _ENTERS_LAST and all(class_lookup(m, manager.python_type(), name)[0] is not MISSING for name in names)
+    return f"{words}. Did you mean to use '{statement}'?" if has else ""
+
+
 def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Variable:
     if manager.manages_context:
         return manager.attribute(m, name)
@@ -96,7 +145,9 @@ def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Vari
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
         words = f"object does not support the context manager protocol{missed}"
-        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} {words}")
+        but = " but it supports the asynchronous context manager protocol"
+        words += _other_kind(m, manager, ("__aenter__", "__aexit__"), but, "async with")
+        m.errors.throw(TypeError, f"{_name_of(manager.cls)!r} {words}")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)
@@ -106,9 +157,9 @@ def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Vari
 
 @operation("WITH_EXCEPT_START")
 def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
-    """Stack: exit, lasti, previous handler state, exception."""
+    """Stack: exit, from 3.14 its self or a NULL, lasti, previous handler state, exception."""
     exception = frame.stack[-1].realize(m)
-    leave = frame.stack[-4]
+    leave = frame.stack[-5 if _ENTERS_LAST else -4]
     if not isinstance(exception, ExceptionObject):
         raise Unsupported("leaving a with statement by an exception from outside")
     args = [m.builder.known(exception.python_type()), exception, exception.traceback()]

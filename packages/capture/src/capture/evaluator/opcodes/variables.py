@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import opcode
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from capture._native import address
 from capture.bytecode.dialect import current
@@ -29,16 +30,16 @@ from .steps import same_step
 _NULL_BENEATH = current().null_beneath
 
 
-@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", moves=DOES_NOTHING)
+@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "NOT_TAKEN", moves=DOES_NOTHING)
 def _nothing(m: Machine, frame: Frame, op: Op) -> None:
     return None
 
 
-@operation("POP_TOP", "END_FOR")
+@operation("POP_TOP", "END_FOR", "POP_ITER")
 def _pop_top(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
     if isinstance(value, Suspended):
-        m.calls.finalize(value, was_on_stack=True)
+        m.calls.finalize([value], was_on_stack=True)
 
 
 @operation("PUSH_NULL")
@@ -57,7 +58,7 @@ def _swap(m: Machine, frame: Frame, op: Op) -> None:
     stack[-1], stack[-op.arg] = stack[-op.arg], stack[-1]
 
 
-@operation("LOAD_CONST", moves=LOADS_LITERAL)
+@operation("LOAD_CONST", "LOAD_SMALL_INT", moves=LOADS_LITERAL)
 def _load_const(m: Machine, frame: Frame, op: Op) -> None:
     if type(op.value) in LITERALS:
         plain = Constant(op.value)
@@ -114,7 +115,7 @@ def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
     else:
         frame.local[op.value] = value
     if isinstance(before, Suspended):
-        m.calls.finalize(before)
+        m.calls.finalize([before])
 
 
 @operation("DELETE_FAST")
@@ -123,7 +124,7 @@ def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
     if value is None:
         unbound(m, op.value)
     if isinstance(value, Suspended):
-        m.calls.finalize(value)
+        m.calls.finalize([value])
 
 
 # Cells
@@ -373,6 +374,15 @@ def _import_from(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LOAD_ASSERTION_ERROR")
 def _load_assertion_error(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.builder.known(AssertionError))
+
+
+#: What 3.14 takes for certain, by number: the library's table is the compiler's.
+_COMMON: list[Any] = getattr(opcode, "_common_constants", [])
+
+
+@operation("LOAD_COMMON_CONSTANT")
+def _load_common_constant(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.builder.known(_COMMON[op.arg]))
 
 
 @operation("LOAD_BUILD_CLASS")
