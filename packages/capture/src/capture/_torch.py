@@ -47,6 +47,8 @@ takes_data_of = torch._has_compatible_shallow_copy_type
 # The classes of what `torch.ops` holds: public code has the objects, not the names.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
+# The class of what a schema says of an argument's memory, which the public `torch.Argument` gives.
+ALIAS_INFO: type[Any] = torch._C._AliasInfo
 
 
 # What `torch.set_default_dtype` calls, and all that it does.

@@ -50,6 +50,8 @@ class WrapperTensor(SubclassTensor):
         self.has_history = False
         #: How often it was written to: autograd counts that, and what it is made of is written to on its own.
         self.writes = 0
+        #: The one with which it is counted, as a view is with what it is a view of.
+        self.counted_with: WrapperTensor | None = None
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         raise AskedBelow(f"tensor subclass {self.cls.__name__}, whose operations are not followed here")
@@ -64,6 +66,9 @@ class WrapperTensor(SubclassTensor):
 
     def note_writes(self, m: Interpreter, times: int) -> None:
         """It was written to, so many times; the class has done it."""
+        if self.counted_with is not None:
+            self.counted_with.note_writes(m, times)
+            return
         self.writes += times
         m.effects.mutated(self)
 
