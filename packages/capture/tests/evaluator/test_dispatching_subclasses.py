@@ -149,6 +149,17 @@ def test_one_of_sizes_that_vary_is_made():
     assert compiled.session.report.graph_count == 2
 
 
+@pytest.mark.parametrize("cls", [Pair, Defaulting])
+def test_a_number_that_varies_is_an_input(cls):
+    def fn(x, k):
+        return x * k + 1, (x + k).sum()
+
+    compiled = capture.compile(fn)
+    for k in (1.5, 2.5, 3.25, 4.0, 0.1):
+        assert described(compiled(pair(3, cls=cls), k)) == described(fn(pair(3, cls=cls), k))
+    assert compiled.session.report.graph_count == 2
+
+
 def test_a_conversion_to_what_it_is_already_gives_the_same():
     def fn(x):
         same = [x.float(), x.to("cpu"), x.contiguous(), x.reshape(x.shape), x.expand_as(x)]

@@ -23,6 +23,7 @@ from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 from capture.variables.wrappers import WrapperTensor, tensors_among
+from symshapes import SYMBOLIC
 
 #: The call that is being made on stand-ins, for each thread.
 _RUNNING = threading.local()
@@ -111,7 +112,7 @@ class _Run:
             if not isinstance(value, _StandIn):
                 raise Unsupported("a tensor subclass beside a tensor that torch makes itself")
             return value.stands_for
-        if kind is torch.SymInt and id(value.node) in self._symbols:
+        if kind in SYMBOLIC and id(value.node) in self._symbols:
             return self._symbols[id(value.node)]
         if isinstance(value, tuple):
             made: Variable = m.effects.created(Tuple([self.variable(item) for item in value], kind))

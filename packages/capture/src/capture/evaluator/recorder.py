@@ -18,6 +18,7 @@ from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.plain_tensors import like_plain, plain_of
 from capture.settings import SETTERS, SETTINGS, in_force
 from capture.sources import Applied, Const, Source
+from capture.tensor_attributes import gradient_of, is_leaf
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
@@ -154,7 +155,10 @@ class GraphRecorder:
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
-        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # no fake could be given it
+        gradient = gradient_of(value) if is_leaf(value) else None
+        if gradient is not None and torch.Tensor.size(gradient) != torch.Tensor.size(
+            value
+        ):  # no fake could be given it
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
         is_plain = type(value) in _PLAIN_TENSORS
         place = source if is_plain else Applied(source, plain_of, 0)

@@ -16,6 +16,7 @@ from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.guards import GuardKind, TensorMeta
 from capture.sources import Const, Source
+from capture.tensor_attributes import device_of, dtype_of, is_nested, is_quantized, layout_of, requires_grad
 from symshapes import facts_of
 
 from . import autograd_state
@@ -140,7 +141,10 @@ def _says_its_own(value: torch.Tensor) -> bool:
     """Whether its class is asked for its sizes, its layout or its device."""
     try:
         with _torch.without_functions(), _Listener():
-            _ = value.shape, value.stride(), value.storage_offset(), value.device, value.layout, value.dim()
+            _ = (
+                *(each(value) for each in (torch.Tensor.size, torch.Tensor.stride, torch.Tensor.storage_offset)),
+                *(each(value) for each in (device_of, layout_of, torch.Tensor.dim)),
+            )
     except _Told:
         return True
     return False
@@ -166,12 +170,13 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
     if _says_its_own(value):
         raise Unsupported(f"tensor subclass {cls.__name__}, which says itself what its sizes, layout or device are")
     with _torch.without_functions():
-        if value.layout is not torch.strided or value.is_nested or value.is_quantized:
-            raise Unsupported(f"tensor subclass {cls.__name__} of layout {value.layout}")
-        if value.storage_offset():  # which is not in a tensor's guarded metadata
+        if layout_of(value) is not torch.strided or is_nested(value) or is_quantized(value):
+            raise Unsupported(f"tensor subclass {cls.__name__} of layout {layout_of(value)}")
+        if torch.Tensor.storage_offset(value):  # which is not in a tensor's guarded metadata
             raise Unsupported(f"tensor subclass {cls.__name__}, which begins within its storage")
-        shape, stride = tuple(value.shape), value.stride()
-        dtype, device, differentiates, inference = value.dtype, value.device, value.requires_grad, value.is_inference()
+        shape, stride = tuple(torch.Tensor.size(value)), torch.Tensor.stride(value)
+        dtype, device, differentiates = dtype_of(value), device_of(value), requires_grad(value)
+        inference = torch.Tensor.is_inference(value)
     if source is None:
         raise Unsupported("tensor of unknown origin")
     with _torch.inference_guard(inference), m.recorder.fake_mode:
