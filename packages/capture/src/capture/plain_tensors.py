@@ -43,6 +43,12 @@ def _alias(tensor: torch.Tensor, cls: type, differentiates: bool) -> torch.Tenso
         return torch.Tensor.as_subclass(tensor, cls)
 
 
+def size_of(tensor: torch.Tensor, dim: int) -> int:
+    """A size of a tensor of such a class, as torch has it."""
+    with without_functions():
+        return torch.Tensor.size(tensor, dim)
+
+
 def like_plain(tensor: torch.Tensor) -> torch.Tensor:
     """The same to make a fake of: a leaf where the tensor is one."""
     with without_functions():

@@ -149,6 +149,35 @@ def test_one_of_sizes_that_vary_is_made():
     assert compiled.session.report.graph_count == 2
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x * 2 + x.shape[0],
+        lambda x: (x.view(-1) * 2).sum() + x.numel(),
+        lambda x: torch.cat([x, x]).flatten() * len(x),
+        lambda x: x @ x.t() + x[: x.shape[0] // 2].sum(),
+        lambda x: Pair(x.a * 2, x.b).reshape(x.shape[1], -1) + 1,
+        lambda x: x.add_(1).mul_(x.size(0)).sum(),
+    ],
+)
+@pytest.mark.parametrize("cls", [Pair, Defaulting])
+def test_sizes_that_vary_are_symbols(fn, cls):
+    compiled = capture.compile(fn, fullgraph=True)
+    for size in (2, 3, 4, 5, 6):
+        assert described(compiled(pair(size, 3, cls=cls))) == described(fn(pair(size, 3, cls=cls)))
+    assert compiled.session.report.graph_count == 2
+
+
+def test_sizes_that_are_no_symbols_where_something_takes_none():
+    def fn(x):
+        return x[1:].sum(), x.sum(0)[x.shape[0] - 2] * 1
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for size in (2, 3, 4):
+        assert described(compiled(pair(size, 4))) == described(fn(pair(size, 4)))
+    assert compiled.session.report.graph_count == 3
+
+
 @pytest.mark.parametrize("cls", [Pair, Defaulting])
 def test_a_number_that_varies_is_an_input(cls):
     def fn(x, k):

@@ -25,6 +25,8 @@ from capture.variables.tensors import Tensor
 from capture.variables.wrappers import WrapperTensor, tensors_among
 from symshapes import SYMBOLIC
 
+from .size_expressions import number_of_sizes
+
 #: The call that is being made on stand-ins, for each thread.
 _RUNNING = threading.local()
 
@@ -123,6 +125,12 @@ class _Run:
         if kind is dict:
             made = m.effects.created(Dict({k: (Constant(k), self.variable(v)) for k, v in value.items()}))
             return made
+        if kind is torch.SymInt:
+            made = number_of_sizes(m, value, [each.stands_for for each in self._stand_ins.values()])
+            if made is not None:
+                return made
+        if kind in SYMBOLIC:
+            m.recorder.takes_no_symbols()
         raise Unsupported(f"a {kind.__name__} in an operation on a tensor subclass")
 
     def gave_argument(self, value: Any) -> bool:
