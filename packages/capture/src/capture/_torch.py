@@ -588,6 +588,12 @@ def refuses_writes(tensor: torch.Tensor) -> bool:
         return base is None or _gets_gradients(base) or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
 
 
+def loses_gradients(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a view made so that autograd refuses to tell its gradient once its memory was written to."""
+    with without_functions():
+        return tensor._is_view() and _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
+
+
 def _gets_gradients(tensor: torch.Tensor) -> bool:
     return tensor.is_leaf and tensor.requires_grad
 
