@@ -47,6 +47,8 @@ takes_data_of = torch._has_compatible_shallow_copy_type
 # The classes of what `torch.ops` holds: public code has the objects, not the names.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
+# The class of what a schema says of an argument's memory, which the public `torch.Argument` gives.
+ALIAS_INFO: type[Any] = torch._C._AliasInfo
 
 
 # What `torch.set_default_dtype` calls, and all that it does.
@@ -584,6 +586,12 @@ def refuses_writes(tensor: torch.Tensor) -> bool:
             return _gets_gradients(tensor)
         base = tensor._base
         return base is None or _gets_gradients(base) or _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
+
+
+def loses_gradients(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a view made so that autograd refuses to tell its gradient once its memory was written to."""
+    with without_functions():
+        return tensor._is_view() and _creation(tensor) != torch._C._autograd.CreationMeta.DEFAULT
 
 
 def _gets_gradients(tensor: torch.Tensor) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 from ._torch import inference_guard, make_subclass, without_functions
+from .tensor_attributes import is_leaf, node_of, requires_grad
 
 
 def as_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
@@ -22,29 +23,34 @@ def plain_of(tensor: torch.Tensor, index: int) -> torch.Tensor:
     Gradients go on to the tensor, whatever mode the graph begins in.
     """
     with without_functions():
-        return _alias(tensor, torch.Tensor, tensor.requires_grad)
+        return _alias(tensor, torch.Tensor, requires_grad(tensor))
 
 
 def _has_history(tensor: torch.Tensor) -> bool:
     try:
-        return tensor.grad_fn is not None
+        return node_of(tensor) is not None
     except RuntimeError:  # a view whose base was written to in a way that leaves it none
         return False
 
 
 def _alias(tensor: torch.Tensor, cls: type, differentiates: bool) -> torch.Tensor:
-    if torch.is_grad_enabled() is differentiates or not tensor.requires_grad:
-        return tensor.as_subclass(cls)
+    if torch.is_grad_enabled() is differentiates or not requires_grad(tensor):
+        return torch.Tensor.as_subclass(tensor, cls)
     if not differentiates:
         with torch.no_grad():
-            return tensor.as_subclass(cls)
+            return torch.Tensor.as_subclass(tensor, cls)
     with inference_guard(False), torch.enable_grad():
-        return tensor.as_subclass(cls)
+        return torch.Tensor.as_subclass(tensor, cls)
+
+
+def size_of(tensor: torch.Tensor, dim: int) -> int:
+    """A size of a tensor of such a class, as torch has it."""
+    with without_functions():
+        return torch.Tensor.size(tensor, dim)
 
 
 def like_plain(tensor: torch.Tensor) -> torch.Tensor:
     """The same to make a fake of: a leaf where the tensor is one."""
-    if not tensor.is_leaf:
-        return plain_of(tensor, 0)
     with without_functions():
-        return make_subclass(torch.Tensor, tensor, tensor.requires_grad)
+        leaf = is_leaf(tensor)
+        return make_subclass(torch.Tensor, tensor, requires_grad(tensor)) if leaf else plain_of(tensor, 0)

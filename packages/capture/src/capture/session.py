@@ -45,6 +45,7 @@ from .resume import origin_of
 from .sources import FrameValues
 from .stance import stance_in_force
 from .target import code_of
+from .tensor_attributes import replaced_attribute
 from .trace_rules import file_of, is_infrastructure
 from .tracebacks import note_replacement, without_ours
 
@@ -148,6 +149,10 @@ class Session:
         replaced = replaced_builtin()
         if replaced is not None:  # all that follows, of ours and of the library, computes with it
             self.leave(code, f"the program put something else in the place of the built-in {replaced}", warn=False)
+            return None
+        attribute = replaced_attribute()
+        if attribute is not None:
+            self.leave(code, f"the program put something else in the place of torch.Tensor.{attribute}")
             return None
         # Those with constants serve one module each; what comes after serves all.
         freeze = self.freeze and len(_native.entries(code, self)) < self.cache_limit // 2

@@ -149,6 +149,80 @@ def test_one_of_sizes_that_vary_is_made():
     assert compiled.session.report.graph_count == 2
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x * 2 + x.shape[0],
+        lambda x: (x.view(-1) * 2).sum() + x.numel(),
+        lambda x: torch.cat([x, x]).flatten() * len(x),
+        lambda x: x @ x.t() + x[: x.shape[0] // 2].sum(),
+        lambda x: Pair(x.a * 2, x.b).reshape(x.shape[1], -1) + 1,
+        lambda x: x.add_(1).mul_(x.size(0)).sum(),
+    ],
+)
+@pytest.mark.parametrize("cls", [Pair, Defaulting])
+def test_sizes_that_vary_are_symbols(fn, cls):
+    compiled = capture.compile(fn, fullgraph=True)
+    for size in (2, 3, 4, 5, 6):
+        assert described(compiled(pair(size, 3, cls=cls))) == described(fn(pair(size, 3, cls=cls)))
+    assert compiled.session.report.graph_count == 2
+
+
+def test_sizes_that_are_no_symbols_where_something_takes_none():
+    def fn(x):
+        return x[1:].sum(), x.sum(0)[x.shape[0] - 2] * 1
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for size in (2, 3, 4):
+        assert described(compiled(pair(size, 4))) == described(fn(pair(size, 4)))
+    assert compiled.session.report.graph_count == 3
+
+
+@pytest.mark.parametrize("cls", [Pair, Defaulting])
+def test_a_number_that_varies_is_an_input(cls):
+    def fn(x, k):
+        return x * k + 1, (x + k).sum()
+
+    compiled = capture.compile(fn)
+    for k in (1.5, 2.5, 3.25, 4.0, 0.1):
+        assert described(compiled(pair(3, cls=cls), k)) == described(fn(pair(3, cls=cls), k))
+    assert compiled.session.report.graph_count == 2
+
+
+def test_a_conversion_to_what_it_is_already_gives_the_same():
+    def fn(x):
+        same = [x.float(), x.to("cpu"), x.contiguous(), x.reshape(x.shape), x.expand_as(x)]
+        return [each is x for each in same], x.double(), x.float() * 2
+
+    check(fn, lambda: (pair(3, 3),))
+    check(fn, lambda: (Pair(*2 * [torch.ones(3, 3, dtype=torch.float64).t()]),))
+
+
+def test_a_class_asks_what_an_operator_is():
+    class Asking(Pair):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs):
+            schema = func._schema
+            writes = [each.alias_info.is_write for each in schema.arguments if each.alias_info is not None]
+            named = (
+                schema.name,
+                str(schema),
+                schema.arguments[-1].default_value,
+                schema.arguments[0].has_default_value(),
+            )
+            sort = isinstance(schema.arguments[0].type, torch.TensorType), str(schema.returns[0].type)
+            packet = func.overloadpacket, func.overloadpacket.__name__, func.name(), func.namespace, len(func.tags)
+            ASKED.append((str((schema.is_mutable, writes, *named, *sort, *packet[1:])), []))
+            if packet[0] in (torch.ops.aten.sin, torch.ops.aten.cos):
+                return cls(args[0].b, args[0].a)
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def fn(x):
+        return x.sin() + 1, x.mul_(2) - x
+
+    check(fn, lambda: (pair(3, cls=Asking),))
+
+
 def test_one_that_is_handed_through_stays_itself():
     compiled = capture.compile(lambda x: (x, [x], x * 1))
     given = pair(3)
@@ -331,6 +405,25 @@ def test_writes_are_counted_as_autograd_counts_them(mode):
             count = None if second.is_inference() else second._version
             found.append((described([*given, second]), first._version - before, count))
         assert found[0] == found[1]
+
+
+def test_writes_to_a_view_count_as_writes_to_its_base():
+    def fn(x):
+        x[0].add_(1)
+        x.view(-1)[1:].mul_(2)
+        x.detach().t().sub_(1)
+        first, _ = x.split(2)
+        first.neg_()
+
+    given = []
+    for each in (fn, capture.compile(fn, fullgraph=True)):
+        x = pair(3, 3)
+        product = torch.nn.Parameter(pair(3, 3)) * x
+        each(x)
+        given.append((x._version, described(x)))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward(pair(3, 3))
+    assert given[0] == given[1]
 
 
 def test_what_was_saved_for_a_backward_is_not_used_once_it_was_written_to():

@@ -84,6 +84,41 @@ def test_a_write_that_autograd_refuses(fn: Callable[..., Any]) -> None:
             assert outcome(compiled, INPUTS[name]) == outcome(fn, INPUTS[name]), (first, second, name)
 
 
+VIEWS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "several": lambda x: x.unbind(),
+    "pieces": lambda x: x.split(1),
+    "one each": lambda x: (x[0], x[1]),
+}
+
+
+@pytest.mark.parametrize("made_with", [True, False])
+@pytest.mark.parametrize("views", VIEWS)
+def test_a_view_that_has_no_gradient_once_it_was_written_to(views: str, made_with: bool) -> None:
+    def written(x, first, second):
+        with torch.no_grad():
+            first.mul_(2)
+        return second + 1
+
+    def of_one(x, first, second):
+        return written(x, first, first)
+
+    def told(fn: Callable[..., Any], each: str) -> Any:
+        x = torch.ones(2, 4, requires_grad=True) * 1
+        with torch.set_grad_enabled(made_with):
+            first, second = VIEWS[each](x)
+        try:
+            found = fn(x, first, second)
+            return found.tolist(), found.requires_grad, x.tolist()
+        except RuntimeError as error:
+            return str(error), x.tolist()
+
+    for fn in (written, of_one):
+        for order in ((views,) * 3, ("one each", views), (views, "one each")):
+            compiled = capture.compile(fn)
+            for each in order:
+                assert told(compiled, each) == told(fn, each)
+
+
 def test_leaves_are_written_to_beside_their_gradients() -> None:
     def step(x):
         x.detach().mul_(0.5)

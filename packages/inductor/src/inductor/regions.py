@@ -53,9 +53,10 @@ class Compiler:
 
 
 def is_known(node: fx.Node) -> bool:
-    """Whether all sizes of the call are, which is of real numbers that lie in memory as they are."""
+    """Whether all sizes of the call are, which is of real numbers that lie in memory as they are, and has elements to compute with."""
     read = [each.meta["val"] for each in node.all_input_nodes]
-    return is_static(node.meta["val"]) and all(isinstance(each, torch.Tensor) and is_static(each) for each in read)
+    known = all(isinstance(each, torch.Tensor) and is_static(each) and not each.is_meta for each in read)
+    return known and is_static(node.meta["val"])
 
 
 def region_of(node: fx.Node) -> list[fx.Node]:

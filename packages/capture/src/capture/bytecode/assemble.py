@@ -326,10 +326,12 @@ class _Tables:
 
 
 def const_key(value: Any) -> Any:
-    """Equal for constants that one slot can serve: same type and bits, down through tuples; else the identity."""
+    """Equal for constants that one slot can serve: same type and bits, down through tuples; else the identity, as of what equals nothing."""
     kind = type(value)
     if value is None or value is Ellipsis or kind in (int, bool, str, bytes):
         return kind, value
+    if kind in (float, complex) and value != value:
+        return "object", address(value)
     if kind is float:
         return kind, struct.pack("d", value)
     if kind is complex:

@@ -23,6 +23,9 @@ from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 from capture.variables.wrappers import WrapperTensor, tensors_among
+from symshapes import SYMBOLIC
+
+from .size_expressions import number_of_sizes
 
 #: The call that is being made on stand-ins, for each thread.
 _RUNNING = threading.local()
@@ -59,6 +62,8 @@ class _Run:
         #: Those of arguments. What is answered is not held: with who holds it torch's own code differs.
         self._stand_ins: dict[int, _StandIn] = {}
         self._symbols: dict[int, Variable] = {}
+        #: What may change of stand-ins without a question, by their identities.
+        self._states: dict[int, tuple[Any, ...]] = {}
 
     def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         _RUNNING.run = self
@@ -78,7 +83,8 @@ class _Run:
         """The same for an argument of the call itself."""
         for each in tensors_among(self._m, [variable]):
             if id(each) not in self._stand_ins:
-                self._stand_ins[id(each)] = _like(each, each.fake.requires_grad)
+                made = self._stand_ins[id(each)] = _like(each, each.fake.requires_grad)
+                self._states[id(made)] = _state(made)
         return self.stand_in(variable)
 
     def stand_in(self, variable: Variable) -> Any:
@@ -108,7 +114,7 @@ class _Run:
             if not isinstance(value, _StandIn):
                 raise Unsupported("a tensor subclass beside a tensor that torch makes itself")
             return value.stands_for
-        if kind is torch.SymInt and id(value.node) in self._symbols:
+        if kind in SYMBOLIC and id(value.node) in self._symbols:
             return self._symbols[id(value.node)]
         if isinstance(value, tuple):
             made: Variable = m.effects.created(Tuple([self.variable(item) for item in value], kind))
@@ -119,7 +125,17 @@ class _Run:
         if kind is dict:
             made = m.effects.created(Dict({k: (Constant(k), self.variable(v)) for k, v in value.items()}))
             return made
+        if kind is torch.SymInt:
+            made = number_of_sizes(m, value, [each.stands_for for each in self._stand_ins.values()])
+            if made is not None:
+                return made
+        if kind in SYMBOLIC:
+            m.recorder.takes_no_symbols()
         raise Unsupported(f"a {kind.__name__} in an operation on a tensor subclass")
+
+    def gave_argument(self, value: Any) -> bool:
+        """Whether a call gave one of its arguments as it was: so it does for certain metadata."""
+        return any(value is each for each in self._stand_ins.values()) and _state(value) == self._states[id(value)]
 
     def note_writes(self) -> None:
         """Tell the variables of arguments how often they were written to. Below autograd nobody counts."""
@@ -130,9 +146,31 @@ class _Run:
             if isinstance(variable, WrapperTensor) and not stand_in.is_inference() and stand_in._version:
                 variable.note_writes(self._m, stand_in._version)
 
+    def counted_with(self, value: Any) -> WrapperTensor | None:
+        """The argument whose count of writes a tensor shares that the call gave, as views do, and what is detached; None where there is none."""
+        if self._m.recorder.is_below_autograd or value.is_inference():
+            return None
+        shared = [each for each in self._stand_ins.values() if not each.is_inference()]
+        before = [each._version for each in shared]
+        torch.autograd.graph.increment_version(value)
+        for each, count in zip(shared, before, strict=True):
+            if each._version != count and each is not value and isinstance(each.stands_for, WrapperTensor):
+                return each.stands_for
+        return None
+
     def is_view(self, value: Any) -> bool:
         """Whether a tensor that the call gave is a view of what it took."""
         return isinstance(value, torch.Tensor) and value._is_view()
+
+
+def _state(value: torch.Tensor) -> tuple[Any, ...]:
+    return (
+        value.requires_grad,
+        value.is_leaf,
+        value.retains_grad,
+        value.shape,
+        None if value.is_inference() else value._version,
+    )
 
 
 def _like(tensor: Tensor, differentiates: bool) -> Any:
@@ -171,7 +209,7 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
         except Exception as error:
             raise Unsupported(f"{name} of a tensor subclass raises {type(error).__name__}: {error}") from error
         break
-    if not run.asked and not follows:
+    if not run.asked and not follows and not run.gave_argument(result):
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
     run.note_writes()
     found = run.variable(result)
@@ -184,10 +222,14 @@ def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> Non
     if isinstance(found, Tuple | List):
         for one, variable in zip(result, found.items, strict=True):
             _note_views(run, one, variable, given)
-    elif run.is_view(result) and id(found) not in given:
-        if not isinstance(found, WrapperTensor) or found.options is None:
-            raise Unsupported("a view of a tensor subclass that is no new one of these")
-        found.has_history = True
+    elif isinstance(result, torch.Tensor) and id(found) not in given:
+        if run.is_view(result):
+            if not isinstance(found, WrapperTensor) or found.options is None:
+                raise Unsupported("a view of a tensor subclass that is no new one of these")
+            found.has_history = True
+        if isinstance(found, WrapperTensor):
+            found.counted_with = run.counted_with(result)
+            found.has_history |= found.counted_with is not None
 
 
 def _answered(m: Interpreter, function: Any, handed: tuple[Variable, ...], known: set[int]) -> Variable:

@@ -404,7 +404,7 @@ def _what_counts(raw: Any) -> tuple[GuardKind, Any]:
 
     One is as good as another there, where nothing but its class decides how it is read; what is read of it is an input, with its own guards.
     """
-    if type(raw) in CONSTANT_TYPES:
+    if type(raw) in CONSTANT_TYPES and raw == raw:  # a NaN is told from another by which object it is
         return GuardKind.EQUALS, raw
     return (GuardKind.TYPE, type(raw)) if isinstance(raw, torch.Tensor) else (GuardKind.ID, raw)
 

@@ -18,6 +18,7 @@ from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.plain_tensors import like_plain, plain_of
 from capture.settings import SETTERS, SETTINGS, in_force
 from capture.sources import Applied, Const, Source
+from capture.tensor_attributes import gradient_of, is_leaf
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
@@ -154,17 +155,26 @@ class GraphRecorder:
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
-        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # no fake could be given it
+        gradient = gradient_of(value) if is_leaf(value) else None
+        if gradient is not None and torch.Tensor.size(gradient) != torch.Tensor.size(
+            value
+        ):  # no fake could be given it
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
         is_plain = type(value) in _PLAIN_TENSORS
         place = source if is_plain else Applied(source, plain_of, 0)
+        fake = self.outside(value, value if is_plain else like_plain(value), source)
+        self.elsewhere |= fake.device.type != "cpu"
+        return self.graph.placeholder(place, fake, self._state.where()), fake
+
+    def outside(self, value: torch.Tensor, like: torch.Tensor, source: Source) -> Any:
+        """The fake of a tensor from outside, of whose metadata a plain one is. Guards it, but for sizes that vary."""
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
             # One from outside is of no level, and was not made in a block of the frame's.
             with _torch.beneath_levels() if _torch.in_transform() else _NOTHING, self.inference.outside:
                 fake = self.fake_mode.from_tensor(
-                    value if is_plain else like_plain(value),
+                    like,
                     source=sizes_known.name(source),
                     policy=policy,
                     alike=None if policy is None else sizes_known.alike(source, len(policy)),
@@ -179,8 +189,7 @@ class GraphRecorder:
             sizes = tuple(s if type(s) is int else None for s in fake.shape)
             strides = tuple(s if type(s) is int else None for s in fake.stride())
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
-        self.elsewhere |= fake.device.type != "cpu"
-        return self.graph.placeholder(place, fake, self._state.where()), fake
+        return fake
 
     def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
         """The tensor that an input was at this capture; None for a number."""
@@ -195,10 +204,24 @@ class GraphRecorder:
             if symbol is None:
                 return None
             self._guards.add(source, GuardKind.TYPE, type(value))
-            found = Symbolic(self.graph.placeholder(source, symbol, self._state.where()), symbol)
-            found.source = source
-            self._number_inputs[source] = found
+            found = self._number_inputs[source] = self._symbolic_input(symbol, source)
         return found
+
+    def size_input(self, size: torch.SymInt, source: Source) -> Variable:
+        """A size of a tensor from outside, of which the graph holds nothing else."""
+        found = self._number_inputs.get(source)
+        if found is None:
+            found = self._number_inputs[source] = self._symbolic_input(size, source)
+        return found
+
+    def _symbolic_input(self, symbol: Any, source: Source) -> Symbolic:
+        made = Symbolic(self.graph.placeholder(source, symbol, self._state.where()), symbol)
+        made.source = source
+        return made
+
+    def takes_no_symbols(self) -> None:
+        """What is evaluated takes no sizes that vary: another attempt has none."""
+        self.dynamic_sizes.refused = True
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -43,7 +43,10 @@ class SideEffects:
         self.ran_ahead = ran_ahead
         #: Where it is noted what is read from outside the frame.
         self.reads: list[Any] | None = None
+        #: Those that were made ahead; how often each was met; by their places among `remembered`, those to come that may tell the order.
         self.counted: set[Any] = set()
+        self.times: dict[Any, int] = {}
+        self.to_come: dict[int, Any] = {}
         self.limits: dict[int, Any] = {}
         self.later = LaterReads(ran_ahead)
         #: The context variables that were met; the contexts that the frame has entered, each in the one before.

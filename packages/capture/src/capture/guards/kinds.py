@@ -19,6 +19,7 @@ from capture.labels import Told, label_of, written
 from capture.records import Record, record
 from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
+from capture.tensor_attributes import device_of, dtype_of, layout_of, requires_grad
 
 
 class GuardKind(enum.Enum):
@@ -78,13 +79,14 @@ class TensorMeta(Record):
     ) -> TensorMeta:
         """What to expect of tensors like this real one; `sizes` and `strides` replace its own where given."""
         with without_functions():  # the program is not to see that it is looked at
-            own = tuple(torch.Tensor.stride(tensor)) if tensor.layout == torch.strided else None
+            layout = layout_of(tensor)
+            own = tuple(torch.Tensor.stride(tensor)) if layout == torch.strided else None
             return TensorMeta(
                 type(tensor),
-                tensor.dtype,
-                tensor.device,
-                tensor.layout,
-                tensor.requires_grad,
+                dtype_of(tensor),
+                device_of(tensor),
+                layout,
+                requires_grad(tensor),
                 tuple(torch.Tensor.size(tensor)) if sizes is None else sizes,
                 own if strides is None else strides,
                 tensor_keys(tensor),

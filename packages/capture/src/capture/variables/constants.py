@@ -16,6 +16,7 @@ import torch
 from capture._native import address
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
 from capture.labels import label_of, place_of, written
 from capture.sources import Const, Local, Source
 from symshapes import NUMBER_DTYPES
@@ -112,6 +113,11 @@ class Constant(Real):
         if self.value is NotImplemented:  # which is refused, or warned about
             return bool(m.builder.fold(bool, [self.value]))
         return bool(self.value)
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        if self.value != self.value and self.origin is not None:  # a NaN is a key by its identity
+            m.guards.add(self.origin, GuardKind.ID, self.value)
+        return super().hash_key(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         found = m.builder.fold(getattr, [self.value, name])

@@ -36,6 +36,7 @@ from .lookups import (
     class_lookup,
     gives_own_class,
     is_data_descriptor,
+    is_of_program,
     made_by_object,
     may_override,
     overrides_functions,
@@ -235,6 +236,17 @@ class Object(Instance):
     plain_setter: Callable[[Any, str, Any], None] = staticmethod(object.__setattr__)
 
     def as_python(self, m: Interpreter) -> Any:
+        # A text from outside with nothing of its own, of a class that the program did not write: torch.__version__.
+        if (
+            isinstance(self.payload, Constant)
+            and self.value is not None
+            and not self.attrs
+            and not self.instance_dict()
+        ):
+            cls = type(self.payload.value)
+            above = self.cls.__mro__[: self.cls.__mro__.index(cls)]
+            if not any(is_of_program(each) for base in above for each in vars(base).values()):
+                return self.value
         raise NotConstant(self)
 
     # Attributes

@@ -9,7 +9,7 @@ from typing import Any
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Item, Source
+from capture.sources import Applied, Item, Source
 
 from .base import Args, Interpreter, Variable
 from .constants import CONSTANT_TYPES, Constant
@@ -91,6 +91,17 @@ def _read_items(m: Interpreter, value: Any, source: Source, base: type[list[Any]
     return [Lazy(v, Item(source, i)) for i, v in enumerate(base.__iter__(value))]
 
 
+def _text_of(value: Any, _: int) -> str | None:
+    """The plain text that an instance of a class of texts is, whatever its class says of it."""
+    return str.__str__(value) if isinstance(value, str) else None
+
+
+def _read_text(m: Interpreter, value: str, source: Source) -> Variable:
+    text = str.__str__(value)
+    m.guards.add(Applied(source, _text_of, 0), GuardKind.EQUALS, text)
+    return Constant(text)
+
+
 def _read_none(m: Interpreter, value: Any, source: Source) -> Variable:
     raise Unsupported(f"input of type {type(value).__name__}")
 
@@ -100,7 +111,8 @@ _READ: dict[type, Callable[[Interpreter, Any, Source], Variable]] = {
     dict: _read_dict,
     list: _read_list,
     tuple: _read_tuple,
-    **dict.fromkeys((str, int, float, bytes, set, frozenset, complex), _read_none),
+    str: _read_text,
+    **dict.fromkeys((int, float, bytes, set, frozenset, complex), _read_none),
 }
 
 

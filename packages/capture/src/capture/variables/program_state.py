@@ -69,6 +69,8 @@ class Effects(Protocol[V_contra]):
         """Meanwhile what is read from outside the frame is noted, by what it really is; of a global that the frame wrote, the variable."""
 
     counted: set[Any]
+    times: dict[Any, int]
+    to_come: dict[int, Any]
     limits: dict[int, Any]
     #: What code reads that runs after the frame did.
     later: Any

@@ -49,6 +49,15 @@ class Recorder(Protocol[V]):
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
 
+    def outside(self, value: torch.Tensor, like: torch.Tensor, source: Source) -> Any:
+        """The fake of a tensor from outside, of whose metadata a plain one is. Guards it, but for sizes that vary."""
+
+    def size_input(self, size: torch.SymInt, source: Source) -> V:
+        """A size of a tensor from outside, of which the graph holds nothing else."""
+
+    def takes_no_symbols(self) -> None:
+        """What is evaluated takes no sizes that vary: another attempt has none."""
+
     @property
     def is_below_autograd(self) -> bool:
         """Whether a class is being asked below autograd."""

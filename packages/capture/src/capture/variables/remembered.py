@@ -7,6 +7,7 @@ is made again by the generated code. A first call is made for real, if its body 
 from __future__ import annotations
 
 import bisect
+import collections
 import functools
 import gc
 import itertools
@@ -66,8 +67,9 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
             )
         if not m.builder.fold(lambda: another in {key}, []):  # what the frame made is equal to nothing else
             raise Unsupported(f"call of {_name(function)}, whose keys are not understood")
+        _make_earlier(m)
         m.builder.fold(call, [])
-        m.effects.ran_ahead.add((function, key))
+        m.effects.ran_ahead.add((function, key, m.effects.times.get((function, key), 0)))
         if key not in cache:
             raise Unsupported(f"call of {_name(function)}, whose keys are not understood")
     entry: Source = Item(memory, key)
@@ -82,7 +84,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
     found = _read(m, function, memory, key, entry)
     if not m.state.probing:
         m.effects.activity += 1
-        m.effects.remembered.append(_counted_once(m, function, key, call))
+        _make_again(m, function, key, call)
     return found
 
 
@@ -174,6 +176,8 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
     try:
         with effects.apart() as changed:
             m.calls.call(_evaluated(m, function, body), args, kwargs)
+        for within, count in collections.Counter(each for each, _ in m.state.probed).items():
+            _check_room(within, len(_parts(within)[0]) + count)
     except SymbolicRaise:
         raise Unsupported(f"first call of {_name(function)}, which raises") from None
     except Unsupported as problem:  # until it was called for real
@@ -185,11 +189,34 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
         raise Unsupported(f"first call of {_name(function)}, which remembers and has effects", while_so=(so,))
 
 
-def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
-    """What makes the call; the first time not, where that one was made ahead."""
-    if (function, key) not in m.effects.ran_ahead or (function, key) in m.effects.counted:
-        return call
-    m.effects.counted.add((function, key))
+def _make_again(m: Interpreter, function: Any, key: Any, call: Any) -> None:
+    """Have generated code make a call; the first time not, where that one was made ahead."""
+    effects = m.effects
+    at = effects.times.get((function, key), 0)
+    effects.times[function, key] = at + 1
+    if (function, key, at) in effects.ran_ahead:
+        effects.counted.add((function, key, at))
+        effects.remembered.append(_but_once(call))
+        return
+    if type(function).cache_info(function).maxsize is not None:
+        effects.to_come[len(effects.remembered)] = (function, key, at)
+    effects.remembered.append(call)
+
+
+def _make_earlier(m: Interpreter) -> None:
+    """Make ahead what comes before a call that is: a memory with a limit drops what was asked for longest ago."""
+    effects = m.effects
+    for place, made in effects.to_come.items():
+        call = effects.remembered[place]
+        m.builder.fold(call, [])
+        effects.ran_ahead.add(made)
+        effects.counted.add(made)
+        effects.remembered[place] = _but_once(call)
+    effects.to_come.clear()
+
+
+def _but_once(call: Any) -> Any:
+    """What makes a call, and the first time does not."""
     later = map(functools.partial.__call__, itertools.repeat(call))
     return functools.partial(next, itertools.chain([None], later))
 

@@ -16,6 +16,7 @@ from capture._torch import is_wrapped
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
+from capture.tensor_attributes import is_leaf, is_nested, is_quantized, layout_of
 from capture.trace_rules import module_of
 from symshapes import is_open
 
@@ -477,14 +478,14 @@ def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) ->
 
 def input_tensor(m: Interpreter, value: torch.Tensor, source: Source | None, kind: type[Tensor]) -> Variable:
     """The variable, of a kind, of a tensor from outside, which becomes an input of the graph."""
-    if value.layout is not torch.strided:
-        raise Unsupported(f"tensor of layout {value.layout}")
-    if value.is_nested or value.is_quantized:
+    if layout_of(value) is not torch.strided:
+        raise Unsupported(f"tensor of layout {layout_of(value)}")
+    if is_nested(value) or is_quantized(value):
         raise Unsupported("nested or quantized tensor")
     if source is None:
         raise Unsupported("tensor of unknown origin")
     try:
-        value.is_leaf  # noqa: B018
+        is_leaf(value)
     except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
         raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
     node, fake = m.recorder.input(value, source)

@@ -22,7 +22,7 @@ from .handlers import Fold, checked_arguments, handler_of, label, refuses
 from .lookups import class_lookup, is_among, is_data_descriptor, own_entry, shown_type
 from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
-from .objects import Object
+from .objects import Object, descriptor_get
 from .remembered import call_remembering
 from .tensors import Getter, Tensor
 
@@ -121,6 +121,10 @@ class BuiltinFunction(Known):
             return self
         if not hasattr(self.value, name):
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
+        if isinstance(self.value, OpOverload | OpOverloadPacket):  # which are written in Python
+            raw, owner = class_lookup(m, type(self.value), name)
+            if isinstance(raw, types.FunctionType | property):
+                return descriptor_get(m, raw, owner, self, type(self.value), name)
         return super().attribute(m, name)
 
     def _own_attribute(self, m: Interpreter, name: str) -> Variable | None:

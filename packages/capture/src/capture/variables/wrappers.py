@@ -6,6 +6,7 @@ their classes compute with: an operation on one is what its class makes of it, e
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,14 +15,15 @@ import torch
 from capture import _torch
 from capture.bytecode import build
 from capture.errors import Unsupported
-from capture.guards import GuardKind, TensorMeta
-from capture.sources import Const, Source
+from capture.plain_tensors import size_of
+from capture.sources import Applied, Source
+from capture.tensor_attributes import device_of, dtype_of, is_nested, is_quantized, layout_of, requires_grad
 from symshapes import facts_of
 
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
-from .constants import looked_up
+from .constants import Constant, looked_up
 from .handlers import handles
 from .lookups import class_lookup, is_of_program
 from .reconstruction import CannotReconstruct, Emitter
@@ -50,6 +52,8 @@ class WrapperTensor(SubclassTensor):
         self.has_history = False
         #: How often it was written to: autograd counts that, and what it is made of is written to on its own.
         self.writes = 0
+        #: The one with which it is counted, as a view is with what it is a view of.
+        self.counted_with: WrapperTensor | None = None
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         raise AskedBelow(f"tensor subclass {self.cls.__name__}, whose operations are not followed here")
@@ -64,6 +68,9 @@ class WrapperTensor(SubclassTensor):
 
     def note_writes(self, m: Interpreter, times: int) -> None:
         """It was written to, so many times; the class has done it."""
+        if self.counted_with is not None:
+            self.counted_with.note_writes(m, times)
+            return
         self.writes += times
         m.effects.mutated(self)
 
@@ -88,9 +95,16 @@ class WrapperTensor(SubclassTensor):
     def number(self, m: Interpreter, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
         if not isinstance(value, torch.SymInt):
             return super().number(m, name, args, value, kwargs)
-        sizes = self.options["size"].realize(m) if self.options is not None else None
-        if name == "size" and len(args) == 1 and isinstance(sizes, Tuple | List):
-            return sizes.items[args[0]].realize(m)
+        if name == "size" and len(args) == 1:
+            sizes = self.options["size"].realize(m) if self.options is not None else None
+            if isinstance(sizes, Tuple | List):
+                return sizes.items[args[0]].realize(m)
+            if self.source is not None and self.value is not None:
+                return m.recorder.size_input(value, Applied(self.source, size_of, args[0] % self.fake.dim()))
+        if name in ("numel", "nelement"):
+            sizes = [self.measure(m, "size", [Constant(dim)], {}) for dim in range(self.fake.dim())]
+            return functools.reduce(lambda left, right: m.operators.binary("*", left, right).realize(m), sizes)
+        m.recorder.takes_no_symbols()
         raise Unsupported(f"Tensor.{name} of tensor subclass {self.cls.__name__}, which follows from a symbol")
 
     def made_of(self) -> Iterable[Variable]:
@@ -122,6 +136,16 @@ def _made(cls: type, writes: int, options: tuple[str, ...], attributes: tuple[st
     return made
 
 
+class _Like(torch.Tensor):
+    """Has the metadata of a tensor of such a class, of which nobody is asked."""
+
+    __torch_function__ = _torch.NO_OVERRIDE
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError("there is nothing to compute with")
+
+
 class _Told(BaseException):
     """Signal: torch asks what a tensor's sizes are, or the like."""
 
@@ -135,7 +159,10 @@ def _says_its_own(value: torch.Tensor) -> bool:
     """Whether its class is asked for its sizes, its layout or its device."""
     try:
         with _torch.without_functions(), _Listener():
-            _ = value.shape, value.stride(), value.storage_offset(), value.device, value.layout, value.dim()
+            _ = (
+                *(each(value) for each in (torch.Tensor.size, torch.Tensor.stride, torch.Tensor.storage_offset)),
+                *(each(value) for each in (device_of, layout_of, torch.Tensor.dim)),
+            )
     except _Told:
         return True
     return False
@@ -161,18 +188,20 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
     if _says_its_own(value):
         raise Unsupported(f"tensor subclass {cls.__name__}, which says itself what its sizes, layout or device are")
     with _torch.without_functions():
-        if value.layout is not torch.strided or value.is_nested or value.is_quantized:
-            raise Unsupported(f"tensor subclass {cls.__name__} of layout {value.layout}")
-        if value.storage_offset():  # which is not in a tensor's guarded metadata
+        if layout_of(value) is not torch.strided or is_nested(value) or is_quantized(value):
+            raise Unsupported(f"tensor subclass {cls.__name__} of layout {layout_of(value)}")
+        if torch.Tensor.storage_offset(value):  # which is not in a tensor's guarded metadata
             raise Unsupported(f"tensor subclass {cls.__name__}, which begins within its storage")
-        shape, stride = tuple(value.shape), value.stride()
-        dtype, device, differentiates, inference = value.dtype, value.device, value.requires_grad, value.is_inference()
+        shape, stride = tuple(torch.Tensor.size(value)), torch.Tensor.stride(value)
+        dtype, device, differentiates = dtype_of(value), device_of(value), requires_grad(value)
+        inference = torch.Tensor.is_inference(value)
     if source is None:
         raise Unsupported("tensor of unknown origin")
-    with _torch.inference_guard(inference), m.recorder.fake_mode:
-        fake = torch.empty_strided(shape, stride, dtype=dtype, device=device, requires_grad=differentiates)
-    if not isinstance(source, Const):
-        m.guards.add(source, GuardKind.TENSOR, TensorMeta.of(value))
+    with _torch.inference_guard(inference), _torch.without_overrides():
+        like = _torch.make_wrapper_subclass(
+            _Like, shape, strides=stride, dtype=dtype, device=device, requires_grad=differentiates
+        )
+        fake = m.recorder.outside(value, like, source)
     made = WrapperTensor(fake, cls)
     made.value = value
     return made
@@ -182,11 +211,12 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
 _METADATA = ("size", "strides", "storage_offset", "dtype", "device")
 
 
-def _fake(size: Any, strides: Any = None, storage_offset: Any = 0, **kind: Any) -> torch.Tensor:
+def _fake(m: Interpreter, size: Any, strides: Any = None, storage_offset: Any = 0, **kind: Any) -> torch.Tensor:
     """Tells sizes and strides, and no more."""
     if strides is None:
         return torch.empty(size, **kind)
     if type(storage_offset) is not int:
+        m.recorder.takes_no_symbols()
         raise Unsupported("a tensor subclass that begins where a symbol says")
     if not storage_offset:
         return torch.empty_strided(size, strides, **kind)
@@ -214,7 +244,7 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     fakes = {name: value.realize(m).as_argument(m)[1] for name, value in options.items()}
     fakes.setdefault("device", torch.device("cpu"))
     with _torch.without_functions(), m.recorder.fake_mode:
-        fake = _fake(**fakes)
+        fake = _fake(m, **fakes)
     m.modes.meet()
     made: WrapperTensor = m.effects.created(WrapperTensor(fake, cls, options))
     made.has_history = torch.is_inference_mode_enabled() is not m.recorder.inference.before
