@@ -237,7 +237,9 @@ def test_a_cell_that_is_a_local_for_a_while():
     assert twin([1, 0, 2]) == function([1, 0, 2])
 
 
-@pytest.mark.skipif(not current().places_apart, reason="until 3.14 the place of an exception is a number like any other")
+@pytest.mark.skipif(
+    not current().places_apart, reason="until 3.14 the place of an exception is a number like any other"
+)
 def test_a_place_that_was_handed_in_is_not_raised_at():
     """What a handler puts on the stack is raised at again; a number in its place would point anywhere."""
 
