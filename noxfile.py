@@ -106,13 +106,24 @@ def tests_312(session: nox.Session) -> None:
     run_tests(session, "-k", chosen, *(f"--ignore={path}" for path in ON_ONE_PYTHON))
 
 
-@nox.session(name="tests-3.13", python="3.13")
-def tests_313(session: nox.Session) -> None:
-    """capture's own tests on CPython 3.13: no other part depends on bytecode or on the inside of the interpreter. Random programs are `fuzz`'s."""
+def run_capture_tests(session: nox.Session) -> None:
+    """capture's own tests: no other part depends on bytecode or on the inside of the interpreter. Random programs are `fuzz`'s."""
     install_packages(session, "symshapes", "capture", torch=TORCH_312)
     session.install(*TEST_TOOLS)
     asked = session.posargs or ["packages/capture/tests", "--ignore=packages/capture/tests/fuzz"]
     session.run("pytest", "-n", "auto", "--timeout=600", *asked)
+
+
+@nox.session(name="tests-3.13", python="3.13")
+def tests_313(session: nox.Session) -> None:
+    """capture's own tests on CPython 3.13."""
+    run_capture_tests(session)
+
+
+@nox.session(name="tests-3.14", python="3.14")
+def tests_314(session: nox.Session) -> None:
+    """capture's own tests on CPython 3.14."""
+    run_capture_tests(session)
 
 
 @nox.session
@@ -124,7 +135,7 @@ def standalone(session: nox.Session, part: str) -> None:
     session.run("python", f"docs/standalone/{part}_alone.py")
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def wheels(session: nox.Session) -> None:
     """Build every distribution into dist/, each wheel from its source distribution; install and import them from there alone."""
     session.install("build")
@@ -207,7 +218,7 @@ def soak(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.soak", *session.posargs)
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def fuzz(session: nox.Session) -> None:
     """20,000 random programs over a random state, changed at random between calls, as many over random shapes, and written-out ones with breaks anywhere: `nox -s fuzz -- --seed 7 --examples 500`."""
     install_packages(session, torch=TORCH if session.python == "3.11" else TORCH_312)
@@ -220,14 +231,14 @@ def fuzz(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", *tests, env=env)
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def cpython(session: nox.Session) -> None:
     """CPython's own tests of the language, each method compiled: same outcome as plain; 20 to 30 minutes. `nox -s cpython -- test_dict` runs one module."""
     install_packages(session, "symshapes", "capture", torch=TORCH if session.python == "3.11" else TORCH_312)
     session.run("python", "packages/capture/tests/cpython/outcomes.py", *session.posargs)
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def sanitizers(session: nox.Session) -> None:
     """capture's native tests on an extension built with the address and undefined-behaviour sanitizers (gcc)."""
     install_packages(session, "symshapes", torch=TORCH if session.python == "3.11" else TORCH_312)

@@ -20,6 +20,7 @@ from capture.bytecode import (
     shift_handlers,
     stack_depths,
 )
+from capture.bytecode.dialect import current
 
 
 def template(x, y=1):
@@ -234,3 +235,25 @@ def test_a_cell_that_is_a_local_for_a_while():
     code = function.__code__
     twin = types.FunctionType(assemble(decode(code), like=code), globals())
     assert twin([1, 0, 2]) == function([1, 0, 2])
+
+
+@pytest.mark.skipif(
+    not current().places_apart, reason="until 3.14 the place of an exception is a number like any other"
+)
+def test_a_place_that_was_handed_in_is_not_raised_at():
+    """What a handler puts on the stack is raised at again; a number in its place would point anywhere."""
+
+    def function(x):
+        try:
+            return x.y
+        finally:
+            print(x)
+
+    instructions = decode(function.__code__)
+    own = [i.arg for i in decode(assemble(instructions, like=function.__code__)) if i.opname == "RERAISE"]
+    assert 1 in own
+    cleanup = next(at for at, i in enumerate(instructions) if i.opname == "COPY" and i.arg == 3)
+    kept = instructions[cleanup : cleanup + 3]
+    given = [*build.prologue([], []), *build.load_const(7), *build.load_const(None), *build.load_fast("x")]
+    made = assemble([*given, *kept], like=function.__code__)
+    assert [i.arg for i in decode(made) if i.opname == "RERAISE"] == [0]

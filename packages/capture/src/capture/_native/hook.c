@@ -321,6 +321,13 @@ break_promise(Stack *stack, Frame *frame, PyCodeObject *code, int found)
     }
 }
 
+/* Its globals are of a class that may answer for names that it does not have: nothing can be said of them. */
+static inline int
+answers_for_names(const Frame *frame)
+{
+    return !PyDict_CheckExact(frame->f_globals) || !PyDict_CheckExact(frame->f_builtins);
+}
+
 /* A frame that the session in force may look at. */
 static PyObject *
 look(PyThreadState *tstate, Stack *stack, Frame *frame)
@@ -344,7 +351,7 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
         }
         return cache->flags & SKIP_BENEATH ? run_disabled(tstate, stack, frame) : run_plain(tstate, frame, 0);
     }
-    if (!code_is_function(code) || frame->owner != FRAME_OWNED_BY_THREAD) {
+    if (!code_is_function(code) || frame->owner != FRAME_OWNED_BY_THREAD || answers_for_names(frame)) {
         return run_plain(tstate, frame, 0);
     }
     Entry *entry = NULL;

@@ -35,7 +35,7 @@ _NO_CONTAINER = _refusal_of_none()
 def _refusal_of_a_number() -> tuple[str, str]:
     """What it says of one in the place of a first pair of a key and a value, and the note that it leaves on that."""
     try:
-        dict([0])  # type: ignore[call-overload]
+        dict([0])  # type: ignore[arg-type]
     except TypeError as error:
         return str(error), "".join(getattr(error, "__notes__", ()))
     raise AssertionError("a number is a pair")

@@ -267,7 +267,7 @@ def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _sum_of_complex(m: Interpreter, values: list[Variable]) -> Variable:
     """Numbers are added in their own way as far as there are no others."""
     numbers = list(
-        itertools.takewhile(lambda v: is_number(v) or type(v) is Constant and type(v.value) is complex, values)
+        itertools.takewhile(lambda v: is_number(v) or (type(v) is Constant and type(v.value) is complex), values)
     )
     rest = values[len(numbers) :]
     if rest and rest[0].python_type() in (int, float, complex):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import types
+from collections.abc import Sized
 from typing import Any
 
 import torch
@@ -121,7 +122,7 @@ def _claimed_class(m: Interpreter, value: Variable) -> type:
     return own
 
 
-class _Classless(metaclass=abc.ABCMeta):  # noqa: B024 - none of its methods is abstract
+class _Classless:
     def __getattribute__(self, name: str) -> Any:
         raise AttributeError(name)
 
@@ -129,9 +130,10 @@ class _Classless(metaclass=abc.ABCMeta):  # noqa: B024 - none of its methods is 
 def _takes_its_own() -> bool:
     """Whether an abstract class asks the real class of an object that tells none, as it does from 3.14."""
     try:
-        return isinstance(_Classless(), _Classless)
+        isinstance(_Classless(), Sized)
     except AttributeError:
         return False
+    return True
 
 
 _TAKES_ITS_OWN = _takes_its_own()

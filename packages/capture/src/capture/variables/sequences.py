@@ -49,7 +49,7 @@ def _bound(m: Interpreter, value: Variable) -> int:
 def _names_no_value() -> bool:
     """Whether what is looked for in a list and not there is not in the error's text, as from 3.14."""
     try:
-        [].index(0)
+        list[int]().index(0)
     except ValueError as error:
         return "0" not in str(error)
     raise AssertionError("an empty list has a number")

@@ -23,7 +23,10 @@ def aside(*values):
 def template_strings(x):
     n, name = 3, "size"
     made = t"{name}: {n!r:>{n}} {n=} and {x.shape[0] + n}."
-    parts = [each if isinstance(each, str) else (each.value, each.expression, each.conversion, each.format_spec) for each in made]
+    parts = [
+        each if isinstance(each, str) else (each.value, each.expression, each.conversion, each.format_spec)
+        for each in made
+    ]
     return x + made.values[1], made.strings, parts, type(made) is templatelib.Template, bool(t"")
 
 
@@ -114,7 +117,7 @@ def annotations_of_what_is_not_there(x):
 
 @program
 def annotations_in_the_frame(x):
-    def inner(a: int, b: "text" = 1) -> list[int]:  # noqa: F821
+    def inner(a: int, b: text = 1) -> list[int]:  # noqa: F821
         return a + b
 
     return inner(x), inner.__annotations__, inner.__annotate__ is not None
@@ -125,8 +128,10 @@ def break_annotations_undefined(x):
     def inner(a: Missing) -> int:  # noqa: F821
         return a + 1
 
-    return inner(x), outcome(lambda: inner.__annotations__), annotationlib.get_annotations(
-        inner, format=annotationlib.Format.STRING
+    return (
+        inner(x),
+        outcome(lambda: inner.__annotations__),
+        annotationlib.get_annotations(inner, format=annotationlib.Format.STRING),
     )
 
 
@@ -155,7 +160,7 @@ def wrapped_annotated(x):
 def break_annotated_class(x):
     class Point:
         left: int
-        right: "Point | None" = None
+        right: Point | None = None
         scale: typing.ClassVar[int] = 2
 
         def moved(self, by: float) -> Point:
@@ -186,7 +191,7 @@ def all_and_any_of_generators(x):
 
 @program
 def shadowed_all(x):
-    all = lambda values: sum(values)  # noqa: A001, E731
+    all = lambda values: sum(values)  # noqa: E731
     return all(n for n in x.shape), x + 1
 
 
