@@ -31,6 +31,11 @@ class Cause:
     """A regular expression, searched for in reasons."""
 
     @property
+    def is_of_kinds(self) -> bool:
+        """Whether it may be about what a tensor is: then what follows with it is not for a graph either."""
+        return self.id in ("B301", "B302")
+
+    @property
     def page(self) -> str:
         """Where it is told at length."""
         return f"{PAGE}#{self.id.lower()}"

@@ -46,7 +46,7 @@ from .variables.lifetimes import acts_as_it_dies
 from .variables.placeholders import NULL, resolved
 from .variables.reconstruction import CannotReconstruct
 from .visits import passing
-from .within import Within, interrupted, load_stand_ins
+from .within import Followed, Within, interrupted, load_stand_ins
 
 #: Elements of changed inputs that a call keeps copies of, in case its graph raises: more would take longer than many a graph.
 _MOST_COPIED = 1 << 12
@@ -99,9 +99,12 @@ class Replacement:
         #: What follows the code where the graph raises.
         self._where_raised: list[Instruction] = []
         self._owners: list[weakref.ref[torch.nn.Module]] = []
+        self._followed: Followed = None
 
     def write(self, backend: Backend, breaks: list[Break]) -> Capture:
         """Compile the graph, and write the code around it."""
+        if any(each.cause.is_of_kinds for each in breaks):
+            self._followed = tuple(map(_native.address, self._m.state.followed))
         m, frame = self._m, self._frame
         after = {**in_force(), NESTING: m.recorder.autocast_nesting_change}
         for function, args in calls_between(after, self._attempt.before):
@@ -433,7 +436,7 @@ class Replacement:
             else:
                 e.load(value)
         if within:
-            load_stand_ins(e, frame, within)
+            load_stand_ins(e, frame, within, followed=self._followed)
             e.emit(build.store_fast(e.names.own("inner")))
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
         changed.update(self._foreign_cells())
@@ -449,7 +452,7 @@ class Replacement:
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
-        return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within)))]
+        return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within), followed=self._followed))]
 
     def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:
         """Whether the variable of an argument is unbound, or has lost and does not get back what nothing else of the program's holds."""

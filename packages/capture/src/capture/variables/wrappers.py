@@ -173,6 +173,7 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
         fake = torch.empty_strided(shape, stride, dtype=dtype, device=device, requires_grad=differentiates)
     if not isinstance(source, Const):
         m.guards.add(source, GuardKind.TENSOR, TensorMeta.of(value))
+    m.state.followed.add(cls)
     made = WrapperTensor(fake, cls)
     made.value = value
     return made
@@ -216,6 +217,7 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     with _torch.without_functions(), m.recorder.fake_mode:
         fake = _fake(**fakes)
     m.modes.meet()
+    m.state.followed.add(cls)
     made: WrapperTensor = m.effects.created(WrapperTensor(fake, cls, options))
     made.has_history = torch.is_inference_mode_enabled() is not m.recorder.inference.before
     return made
