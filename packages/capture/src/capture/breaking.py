@@ -21,6 +21,7 @@ from .bytecode import Instruction, assemble, build, decode
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .foreign import Kind
+from .lifetimes import lifetimes_of
 from .names import Names
 from .resume import (
     body_from,
@@ -32,10 +33,11 @@ from .resume import (
     origin_of,
     plain_form,
     reachable,
+    seen_by_super,
     stub,
     taken,
 )
-from .stretches import Finder, Place, Step
+from .stretches import Finder, Place, Step, Stretch
 from .tracebacks import note_replacement
 
 
@@ -60,6 +62,8 @@ class Interrupted:
     local: Mapping[str, Kind] = field(default_factory=dict)
     #: The addresses of classes that were asked below autograd, of whose tensors operations are captured.
     followed: tuple[int, ...] = ()
+    #: Whether it goes on in what stands in for it, which is given its own cells.
+    stands_in: bool = False
 
     @property
     def place(self) -> Place:
@@ -82,9 +86,22 @@ def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruc
     """The broken step is made for real, and the stretch that begins with it."""
     plain = decode(frame.code)
     finder = Finder(plain, frame.globals)
-    broken = finder.broken(frame.index, frame.place)
-    stretch = {frame.index: broken} if frame.kinds is None else finder.find(frame.index, frame.place, broken)
-    return [*build.jump(instructions[frame.index]), *_for_real(frame, instructions, plain, stretch)]
+    if frame.kinds is None:
+        stretch = finder.broken(frame.index, frame.place)
+    else:
+        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), broken=True)
+    entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
+    return [*entry, *_for_real(frame, instructions, plain, stretch.steps)]
+
+
+def _read(frame: Interrupted, index: int) -> frozenset[str]:
+    """The locals that may be read from an operation on, or that a stretch leaves alone."""
+    first = seen_by_super(frame.code)
+    return lifetimes_of(frame.code).read[index] | ({first} if first is not None else set())
+
+
+def _unset(stretch: Stretch) -> list[Instruction]:
+    return [each for name in sorted(stretch.unset) for each in (*build.load_const(None), *build.store_fast(name))]
 
 
 def _for_real(
@@ -98,14 +115,14 @@ def _for_real(
 
     ``plain`` are the instructions as they were, ``handled`` other handlers that are needed.
     """
-    handled = list(handled)
+    groups = {step.start: instructions[step.start : step.end + 1] for step in stretch.values()}
+    inner = [i.handler.target for group in groups.values() for i in group if i.handler is not None]
+    kept = body_from(instructions, [*handled, *inner])
     made: dict[int, list[Instruction]] = {}
-    members: set[int] = set()
+    members = {id(each) for group in groups.values() for each in group}
     aside: list[Instruction] = []
     for step in stretch.values():
-        group = instructions[step.start : step.end + 1]
-        handled += [i.handler.target for i in group if i.handler is not None]
-        members |= {id(each) for each in group}
+        group = groups[step.start]
         last = group[-1]
         after: list[Instruction] = []
         if step.follow is not None:
@@ -127,7 +144,6 @@ def _for_real(
                 last.target = away[0]
                 aside += away
         made[id(group[0])] = [*group[:-1], *_as_own(frame, plain_form(last)), *after]
-    kept = body_from(instructions, handled)
     return [*_merge(instructions, kept, made, members), *aside]
 
 
@@ -144,11 +160,12 @@ def _leaves_where_held(frame: Interrupted, away: Instruction, like: Instruction)
 def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
     """The step, where it reads or empties a cell that is the function's own and handed in where it goes on: an empty one is a local without a value."""
     origin = origin_of(frame.code)
+    original = frame.code if origin is None else origin.code
     read = step[0]
     if (
-        origin is None
+        (origin is None and not frame.stands_in)
         or read.opname not in ("LOAD_DEREF", "DELETE_DEREF")
-        or read.argval not in origin.code.co_cellvars
+        or read.argval not in original.co_cellvars
     ):
         return step
     name = read.argval
@@ -168,9 +185,12 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     group = instructions[frame.index : end + 1]
     called, plain = group[-1], decode(frame.code)
     place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
-    stretch: dict[int, Step] = {}
+    stretch = Stretch({}, frozenset())
     if frame.kinds is not None and not frame.drops:
-        stretch = Finder(plain, frame.globals).find(end + 1, place)
+        handlers = [i.handler.target for i in plain[frame.index : end + 1] if i.handler is not None]
+        read = _read(frame, frame.index) | _read(frame, end + 1)
+        stretch = Finder(plain, frame.globals).find(end + 1, place, read, broken=False, handled=handlers)
+    steps = stretch.steps
     generated = names_beside(frame.code)
     call = _hand_over_to_inner(generated) if frame.hands_over else _call_inner(generated)
     if frame.drops:
@@ -184,16 +204,15 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     for each in call:
         each.positions, each.handler = called.positions, called.handler
     leaving = _taken(frame, plain, end + 1, place, called)
-    if stretch:
+    if steps:
         call += _leaves_where_held(frame, leaving[0], called)
         call += build.jump(instructions[end + 1])
-        call[-1].positions = called.positions
     handled = [i.handler.target for i in group if i.handler is not None]
     members = {id(each) for each in group}
-    if frame.index not in stretch and any(id(each) in members for each in body_from(instructions, handled)):
+    if frame.index not in steps and any(id(each) in members for each in body_from(instructions, handled)):
         # What handles its exceptions leads back to it.
-        stretch[frame.index] = Step(frame.index, end, place, None, tells=bool(stretch), counts=True)
-    return [*call, *leaving, *_for_real(frame, instructions, plain, stretch, handled)]
+        steps[frame.index] = Step(frame.index, end, place, None, tells=False, counts=True)
+    return [*_unset(stretch), *call, *leaving, *_for_real(frame, instructions, plain, steps, handled)]
 
 
 def _call_inner(generated: Names) -> list[Instruction]:

@@ -175,7 +175,7 @@ def plain_form(instruction: Instruction) -> list[Instruction]:
     return plain
 
 
-def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+def reachable(instructions: Sequence[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
     """The operations that can run when execution starts at ``roots``, in order."""
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
     todo = [index[id(root)] for root in roots]
@@ -195,7 +195,7 @@ def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
     return [instructions[at] for at in sorted(seen)]
 
 
-def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+def body_from(instructions: Sequence[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
     """The same without what prepares a frame. A cell that is made later, by a comprehension, is of the body."""
     names = (instruction.opname for instruction in instructions)
     entry = next((at for at, name in enumerate(names) if name == "RESUME"), 0)

@@ -8,7 +8,7 @@ What belongs to it is a matter of speed alone: made for real, each step does wha
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from symshapes import dataclass
@@ -16,7 +16,7 @@ from symshapes import dataclass
 from .bytecode import Instruction, falls_through
 from .bytecode.dialect import current
 from .foreign import Kind, kind_of
-from .resume import group_end, pushes_null, stack_effects
+from .resume import body_from, group_end, pushes_null, stack_effects
 
 #: Steps that only move values, make containers of them or choose where to go on.
 _MOVES = frozenset(
@@ -64,6 +64,10 @@ class Place:
         """The place with one value more on the stack."""
         return Place((*self.stack, True), self.bound, (*self.kinds, kind), self.local)
 
+    def without(self, names: frozenset[str]) -> Place:
+        """The same, where these locals have no values."""
+        return Place(self.stack, self.bound - names, self.kinds, self.local)
+
     def joined(self, other: Place) -> Place:
         """What holds whichever way it was come to, where slots and locals are the same ones."""
         kinds = tuple(map(max, self.kinds, other.kinds))
@@ -87,10 +91,27 @@ class Step:
     #: Whether it meets what no graph holds, or the frame ends with it.
     counts: bool
 
+    def without(self, names: frozenset[str]) -> Step:
+        """The same, where these locals have no values."""
+        follow = None if self.follow is None else self.follow.without(names)
+        jump = None if self.jump is None else (self.jump[0], self.jump[1].without(names))
+        return Step(self.start, self.end, follow, jump, self.tells, self.counts)
+
     def targets(self) -> list[tuple[int, Place]]:
         """Where it leads, with the places there."""
         found = [] if self.follow is None else [(self.end + 1, self.follow)]
         return found if self.jump is None else [*found, self.jump]
+
+
+@dataclass
+class Stretch:
+    """The steps, by the index of their first operation, and locals that are to be None before: they get values in it, and are not read before that.
+
+    So the same locals have values whichever way a place is come to.
+    """
+
+    steps: dict[int, Step]
+    unset: frozenset[str]
 
 
 class Finder:
@@ -101,12 +122,44 @@ class Finder:
         self._globals = module_globals
         self._index = {id(each): at for at, each in enumerate(instructions)}
 
-    def broken(self, at: int, place: Place) -> Step:
-        """The step at an index as one that is to be made for real, whatever it is."""
-        return self._made(at, place, broken=True)
+    def broken(self, at: int, place: Place) -> Stretch:
+        """The step at an index alone, as one that is to be made for real, whatever it is."""
+        return Stretch({at: self._made(at, place, broken=True)}, frozenset())
 
-    def find(self, at: int, place: Place, first: Step | None = None) -> dict[int, Step]:
-        """The steps that are to be made for real from index ``at`` on, of which that there is the ``first``, if it is known."""
+    def find(
+        self, at: int, place: Place, read: frozenset[str], *, broken: bool, handled: Sequence[Instruction] = ()
+    ) -> Stretch:
+        """The steps that are to be made for real from index ``at`` on, with that there itself, whatever it is, where it is ``broken``.
+
+        ``read`` are the locals that may be read from there on, ``handled`` other handlers that may lead to it.
+        """
+        stored = self._names("STORE_FAST", range(len(self._instructions)))
+        unset = stored - place.bound - read
+        steps = self._find(at, Place(place.stack, place.bound | unset, place.kinds, place.local), broken)
+        if steps is None or (
+            self._is_led_to(steps, handled)
+            and (
+                stored - place.bound - unset or place.bound & self._names("DELETE_FAST", range(len(self._instructions)))
+            )
+        ):
+            return self.broken(at, place) if broken else Stretch({}, frozenset())
+        found = self._names("STORE_FAST", (i for step in steps.values() for i in range(step.start, step.end + 1)))
+        return Stretch({start: step.without(unset - found) for start, step in steps.items()}, unset & found)
+
+    def _names(self, opname: str, places: Iterable[int]) -> frozenset[str]:
+        """The locals of operations of a kind."""
+        return frozenset(self._instructions[i].argval for i in places if self._instructions[i].opname == opname)
+
+    def _is_led_to(self, steps: dict[int, Step], handled: Sequence[Instruction]) -> bool:
+        """Whether what handles exceptions goes on in the stretch: not all of it was gone through then."""
+        own = [i for step in steps.values() for i in self._instructions[step.start : step.end + 1]]
+        targets = [each.handler.target for each in own if each.handler is not None]
+        remain = {id(each) for each in body_from(self._instructions, [*handled, *targets])}
+        return any(id(each) in remain for each in own)
+
+    def _find(self, at: int, place: Place, broken: bool) -> dict[int, Step] | None:
+        """The same with what has a value as it is to be; None where there is no way."""
+        first = self._made(at, place, broken=True) if broken else None
         places: dict[int, Place] = {at: place}
         steps: dict[int, Step] = {}
         apart: set[int] = set()
@@ -136,8 +189,8 @@ class Finder:
                         continue
                     places[target] = joined
                 waiting.append(target)
-        if not left:
-            return {} if first is None else {at: first}
+        if not left or at in apart:
+            return None
         return _that_count(at, steps)
 
     def _step(self, start: int, place: Place) -> Step | None:

@@ -25,7 +25,9 @@ from .variables.tensors import Tensor
 Followed = tuple[int, ...] | None
 
 
-def interrupted(frame: Frame, bound: frozenset[str], *, awaits: bool, followed: Followed) -> Interrupted:
+def interrupted(
+    frame: Frame, bound: frozenset[str], *, awaits: bool, followed: Followed, stands_in: bool = False
+) -> Interrupted:
     """Where a frame stands, for the code generator; ``bound`` are the locals that have their values.
 
     ``followed`` is None where it was not broken for the kind of a tensor.
@@ -47,6 +49,7 @@ def interrupted(frame: Frame, bound: frozenset[str], *, awaits: bool, followed: 
         tuple(map(_kind, frame.stack)) if foreign else None,
         {name: _kind(value) for name, value in frame.local.items()} if foreign else {},
         followed or (),
+        stands_in,
     )
 
 
@@ -108,7 +111,7 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, follo
     for code, which in caller.passed:
         e.emit(build.load_const(passing_on(code, which)))
     frame, *inner = frames
-    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), followed=followed))
+    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), followed=followed, stands_in=True))
     if not made.free:
         e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
     else:
