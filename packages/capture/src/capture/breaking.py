@@ -20,7 +20,7 @@ from ._torch import hide_from_torch_compile
 from .bytecode import Instruction, assemble, build, decode
 from .bytecode.dialect import current
 from .errors import SkipFrame
-from .foreign import Kind
+from .foreign import Foreign, Kind
 from .lifetimes import lifetimes_of
 from .names import Names
 from .resume import (
@@ -57,11 +57,10 @@ class Interrupted:
     awaits: bool
     drops: bool
     hands_over: bool
-    #: Where it was broken for the kind of a tensor: those of the stack, and of locals.
-    kinds: tuple[Kind, ...] | None = None
+    #: Where it was broken for the kind of a tensor: what of it, and the kinds of what is on the stack, and of locals.
+    foreign: Foreign | None = None
+    kinds: tuple[Kind, ...] = ()
     local: Mapping[str, Kind] = field(default_factory=dict)
-    #: The addresses of classes that were asked below autograd, of whose tensors operations are captured.
-    followed: tuple[int, ...] = ()
     #: Whether it goes on in what stands in for it, which is given its own cells.
     stands_in: bool = False
 
@@ -86,10 +85,10 @@ def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruc
     """The broken step is made for real, and the stretch that begins with it."""
     plain = decode(frame.code)
     finder = Finder(plain, frame.globals)
-    if frame.kinds is None:
+    if frame.foreign is None:
         stretch = finder.broken(frame.index, frame.place)
     else:
-        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), broken=True)
+        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), frame.foreign.most, broken=True)
     entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
     return [*entry, *_for_real(frame, instructions, plain, stretch.steps)]
 
@@ -149,7 +148,7 @@ def _for_real(
 
 def _leaves_where_held(frame: Interrupted, away: Instruction, like: Instruction) -> list[Instruction]:
     """Go on there if a graph holds the tensor on top, or one that is in it."""
-    followed = [build.load_const(frame.followed)] if frame.followed else []
+    followed = [build.load_const(frame.foreign.followed)] if frame.foreign and frame.foreign.followed else []
     check = build.call_function(build.load_const(_native.is_held), build.copy(3), *followed)
     check += build.pop_jump_if("true", away)
     for each in check:
@@ -186,10 +185,12 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     called, plain = group[-1], decode(frame.code)
     place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
     stretch = Stretch({}, frozenset())
-    if frame.kinds is not None and not frame.drops:
+    if frame.foreign is not None and not frame.drops:
         handlers = [i.handler.target for i in plain[frame.index : end + 1] if i.handler is not None]
         read = _read(frame, frame.index) | _read(frame, end + 1)
-        stretch = Finder(plain, frame.globals).find(end + 1, place, read, broken=False, handled=handlers)
+        stretch = Finder(plain, frame.globals).find(
+            end + 1, place, read, frame.foreign.most, broken=False, handled=handlers
+        )
     steps = stretch.steps
     generated = names_beside(frame.code)
     call = _hand_over_to_inner(generated) if frame.hands_over else _call_inner(generated)

@@ -31,15 +31,13 @@ class Cause:
     """A regular expression, searched for in reasons."""
 
     @property
-    def is_of_kinds(self) -> bool:
-        """Whether it may be about what a tensor is: then what follows with it is not for a graph either."""
-        return self.id in ("B301", "B302")
-
-    @property
     def page(self) -> str:
         """Where it is told at length."""
         return f"{PAGE}#{self.id.lower()}"
 
+
+#: What a tensor is: then what follows with it is not for a graph either. And what may be that, as where one is made.
+OF_KINDS, MAYBE_OF_KINDS = frozenset({"B302"}), frozenset({"B301"})
 
 CAUSES: tuple[Cause, ...] = (
     # What the program asks for, by the words that only such reasons have.

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from symshapes import dataclass
+
 from . import _native
 
 
@@ -28,6 +30,16 @@ class Kind(IntEnum):
     TENSOR = 3
     #: A tensor that no graph holds, or what was made with one.
     FOREIGN = 4
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """That a frame was broken for the kind of a tensor, or maybe so."""
+
+    #: The addresses of classes that were asked below autograd, of whose tensors operations are captured unless they require gradients.
+    followed: tuple[int, ...]
+    #: Of how many operations it is worth while to look at what they give: few where the break may be for something else.
+    most: int
 
 
 #: Classes of values of which operations are plain.

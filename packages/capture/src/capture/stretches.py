@@ -127,15 +127,22 @@ class Finder:
         return Stretch({at: self._made(at, place, broken=True)}, frozenset())
 
     def find(
-        self, at: int, place: Place, read: frozenset[str], *, broken: bool, handled: Sequence[Instruction] = ()
+        self,
+        at: int,
+        place: Place,
+        read: frozenset[str],
+        most: int,
+        *,
+        broken: bool,
+        handled: Sequence[Instruction] = (),
     ) -> Stretch:
         """The steps that are to be made for real from index ``at`` on, with that there itself, whatever it is, where it is ``broken``.
 
-        ``read`` are the locals that may be read from there on, ``handled`` other handlers that may lead to it.
+        ``read`` are the locals that may be read from there on, ``handled`` other handlers that may lead to it. At most ``most`` steps are looked at what they give.
         """
         stored = self._names("STORE_FAST", range(len(self._instructions)))
         unset = stored - place.bound - read
-        steps = self._find(at, Place(place.stack, place.bound | unset, place.kinds, place.local), broken)
+        steps = self._find(at, Place(place.stack, place.bound | unset, place.kinds, place.local), most, broken)
         if steps is None or (
             self._is_led_to(steps, handled)
             and (
@@ -157,11 +164,12 @@ class Finder:
         remain = {id(each) for each in body_from(self._instructions, [*handled, *targets])}
         return any(id(each) in remain for each in own)
 
-    def _find(self, at: int, place: Place, broken: bool) -> dict[int, Step] | None:
+    def _find(self, at: int, place: Place, most: int, broken: bool) -> dict[int, Step] | None:
         """The same with what has a value as it is to be; None where there is no way."""
         first = self._made(at, place, broken=True) if broken else None
         places: dict[int, Place] = {at: place}
         steps: dict[int, Step] = {}
+        telling: set[int] = set()
         apart: set[int] = set()
         waiting = [at]
         left = _MOST_STEPS
@@ -171,10 +179,12 @@ class Finder:
             if start in apart:
                 continue
             step = first if first is not None and start == at else self._step(start, places[start])
-            if step is None:
+            if step is None or (step.tells and start not in telling and len(telling) == most):
                 steps.pop(start, None)
                 continue
             steps[start] = step
+            if step.tells:
+                telling.add(start)
             for target, after in step.targets():
                 known = places.get(target)
                 if known is None:
@@ -189,9 +199,7 @@ class Finder:
                         continue
                     places[target] = joined
                 waiting.append(target)
-        if not left or at in apart:
-            return None
-        return _that_count(at, steps)
+        return None if waiting or at in apart else _that_count(at, steps)
 
     def _step(self, start: int, place: Place) -> Step | None:
         """The step at an index; None where it does not belong to a stretch."""

@@ -12,7 +12,7 @@ from .bytecode import build
 from .emit import Emitter
 from .errors import SkipFrame
 from .evaluator.frame import Frame
-from .foreign import Kind, kind_of
+from .foreign import Foreign, Kind, kind_of
 from .lifetimes import lifetimes_of
 from .resume import taken
 from .variables.base import Variable
@@ -21,18 +21,14 @@ from .variables.held_locals import Look, held_locals
 from .variables.placeholders import NULL, real_of, resolved
 from .variables.tensors import Tensor
 
-#: The addresses of classes that were asked below autograd, where a frame was broken for the kind of a tensor.
-Followed = tuple[int, ...] | None
-
 
 def interrupted(
-    frame: Frame, bound: frozenset[str], *, awaits: bool, followed: Followed, stands_in: bool = False
+    frame: Frame, bound: frozenset[str], *, awaits: bool, foreign: Foreign | None, stands_in: bool = False
 ) -> Interrupted:
     """Where a frame stands, for the code generator; ``bound`` are the locals that have their values.
 
-    ``followed`` is None where it was not broken for the kind of a tensor.
+    ``foreign`` is None where it was not broken for the kind of a tensor.
     """
-    foreign = followed is not None
     plain = next((name for name in frame.local if frame.holds_cell(name) and name not in frame.cells), None)
     if plain is not None:
         raise SkipFrame(f"a break where {plain!r} is a comprehension's variable, and a cell elsewhere")
@@ -46,9 +42,9 @@ def interrupted(
         awaits,
         awaits and frame.drops,
         awaits and frame.hands_over,
-        tuple(map(_kind, frame.stack)) if foreign else None,
+        foreign,
+        tuple(map(_kind, frame.stack)) if foreign else (),
         {name: _kind(value) for name, value in frame.local.items()} if foreign else {},
-        followed or (),
         stands_in,
     )
 
@@ -103,15 +99,15 @@ def _first(frame: Frame, name: str) -> Variable:
     return content or Constant(None)  # which what goes on drops
 
 
-def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, followed: Followed) -> None:
+def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, foreign: Foreign | None) -> None:
     """Push the function that stands for the outermost of these frames and its arguments, among them the same of the next one.
 
-    ``followed`` as above.
+    ``foreign`` as above.
     """
     for code, which in caller.passed:
         e.emit(build.load_const(passing_on(code, which)))
     frame, *inner = frames
-    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), followed=followed, stands_in=True))
+    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), foreign=foreign, stands_in=True))
     if not made.free:
         e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
     else:
@@ -120,7 +116,7 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, follo
         e.emit(build.build_tuple(e.load_many(frame.cells)), build.call(3))
     count = e.load_many([*frame.first, *frame.stack, *frame.locals])
     if inner:
-        load_stand_ins(e, frame.frame, inner, followed=followed)
+        load_stand_ins(e, frame.frame, inner, foreign=foreign)
         count += 1
     e.emit(build.build_tuple(count), build.build_tuple(2))
     for _ in caller.passed:

@@ -659,6 +659,33 @@ def test_other_breaks_are_as_they_were():
     check(fn, lambda: (data(),), graphs=3, breaks=2)
 
 
+def test_one_function_for_plain_tensors_and_others():
+    compiled = capture.compile(run_of_operations)
+    for make in (data, jagged, data, lambda: data().to_sparse(), jagged, strided, data):
+        assert plain(compiled(make())) == plain(run_of_operations(make()))
+    assert compiled.session.report.graph_count == 1
+
+
+def test_what_an_operation_gives_decides_at_each_call():
+    def fn(t, w):
+        t = t * 2
+        t = t + t
+        return (t * 0.5) @ w
+
+    capture.reset()
+    compiled = capture.compile(fn)
+    w = torch.ones(4, 2)
+    for make in (lambda: data().to_sparse(), jagged, lambda: data().to_sparse_csr(), lambda: data().to_sparse()):
+        assert plain(compiled(make(), w)) == plain(fn(make(), w))
+
+
+def test_a_long_run_is_cut_into_a_few():
+    lines = ["def fn(t):", *(f"    t = t * {1 + i % 3 / 10}" for i in range(700)), "    return t"]
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    check(names["fn"], lambda: (data().to_sparse(),), graphs=0, breaks=2)
+
+
 def test_with_fullgraph_the_kind_is_told():
     with pytest.raises(capture.GraphBreakError, match="NestedTensor"):
         capture.compile(run_of_operations, fullgraph=True)(jagged())
