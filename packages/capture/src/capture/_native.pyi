@@ -260,7 +260,13 @@ def stats() -> dict[str, int]:
     """Counts since start: hits, misses, callbacks, in_frame, by_call, limited, waits; wanted: sessions in force now, watches: those there are."""
 
 def configure_tensors(
-    base: type, handle_offset: int, addresses: Mapping[str, int], keys_offset: int, special_keys: int
+    base: type,
+    handle_offset: int,
+    addresses: Mapping[str, int],
+    keys_offset: int,
+    special_keys: int,
+    dense_key: int,
+    asking_key: int,
 ) -> None:
     """Where the handle of a `base` lies in its Python object, and the C functions that read it; 0 switches it off."""
 
@@ -283,6 +289,13 @@ def read_state() -> tuple[int, ...]:
 
 def tensor_keys(tensor: Any) -> int | None:
     """The tensor's dispatch key set, where it can be read."""
+
+def is_held(value: object, followed: tuple[int, ...] = (), /) -> bool:
+    """Whether it is a tensor that graphs hold: dense, and of no class that is asked below autograd; or a tuple or list with one.
+
+    With tensors of the classes that are ``followed``, by address, operations are captured unless they require gradients. Where none
+    of it can be read all tensors are held.
+    """
 
 def tensor_codes(tensor: Any) -> tuple[int, int, int, int] | None:
     """The C codes of a tensor's dtype, device type, device index and layout, where they can be read."""

@@ -351,6 +351,12 @@ def _keys_offset() -> tuple[int, int]:
     return 0, 0
 
 
+def _key(name: str) -> int:
+    """The bit of a dispatch key in a tensor's set; 0 where torch has none of that name."""
+    key = getattr(torch._C.DispatchKey, name, None)
+    return 0 if key is None else int(torch._C.DispatchKeySet(key).raw_repr())
+
+
 def _told(reader: TensorReader, address: int, handle: int, rank: int) -> Any:
     """What the C function says of the tensor; None if it returns an error."""
     if reader.method:
@@ -403,12 +409,13 @@ def configure_tensors(native: bool = True) -> bool:
         addresses = _tensor_addresses(samples, offset)
         if offset and not any(name in native_failures for name in TENSOR_READERS):
             keys_offset, special = _keys_offset()
-            _native.configure_tensors(torch.Tensor, offset, addresses, keys_offset, special)
+            kinds = _key("Dense"), _key("Python")
+            _native.configure_tensors(torch.Tensor, offset, addresses, keys_offset, special, *kinds)
             if all(_reads_right(sample) for sample in samples):
                 _configure_forms(offset, keys_offset, addresses["device_index"])
                 return True
             native_failures["dim"] = "a tensor does not fit its own description"
-    _native.configure_tensors(torch.Tensor, 0, {}, 0, 0)
+    _native.configure_tensors(torch.Tensor, 0, {}, 0, 0, 0, 0)
     _native.configure_forms(*FormPlaces())
     return False
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -19,6 +20,8 @@ from ._torch import hide_from_torch_compile
 from .bytecode import Instruction, assemble, build, decode
 from .bytecode.dialect import current
 from .errors import SkipFrame
+from .foreign import Foreign, Kind
+from .lifetimes import lifetimes_of
 from .names import Names
 from .resume import (
     body_from,
@@ -30,16 +33,12 @@ from .resume import (
     origin_of,
     plain_form,
     reachable,
-    stack_after,
+    seen_by_super,
     stub,
     taken,
 )
+from .stretches import Finder, Place, Step, Stretch
 from .tracebacks import note_replacement
-
-_NO_FALL_THROUGH_STUB = frozenset(
-    {"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"}
-    | {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
-)
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,17 @@ class Interrupted:
     awaits: bool
     drops: bool
     hands_over: bool
+    #: Where it was broken for the kind of a tensor: what of it, and the kinds of what is on the stack, and of locals.
+    foreign: Foreign | None = None
+    kinds: tuple[Kind, ...] = ()
+    local: Mapping[str, Kind] = field(default_factory=dict)
+    #: Whether it goes on in what stands in for it, which is given its own cells.
+    stands_in: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where it stands, as stretches have it."""
+        return Place(self.stack, self.bound, self.kinds or (Kind.UNKNOWN,) * len(self.stack), self.local)
 
 
 def goes_on(frame: Interrupted) -> list[Instruction]:
@@ -68,53 +78,96 @@ def goes_on(frame: Interrupted) -> list[Instruction]:
         origin.index(frame.index)  # not in its set-up: it would go on as what it is itself, without an end
     elif not any(each.opname == "RESUME" for each in instructions[: frame.index]):
         raise SkipFrame("a break before the frame begins")
-    end = group_end(instructions, frame.index)
-    group = instructions[frame.index : end + 1]
-    handled = [i.handler.target for i in group if i.handler is not None]
-    kept = body_from(instructions, handled)
-    return _awaiting(frame, instructions, group, kept) if frame.awaits else _broken(frame, instructions, group, kept)
+    return _awaiting(frame, instructions) if frame.awaits else _broken(frame, instructions)
 
 
-def _broken(
-    frame: Interrupted, instructions: list[Instruction], group: list[Instruction], kept: list[Instruction]
-) -> list[Instruction]:
-    """The broken step is made for real."""
-    start, broken = group[0], group[-1]
-    end = frame.index + len(group) - 1
+def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruction]:
+    """The broken step is made for real, and the stretch that begins with it."""
     plain = decode(frame.code)
-    follow: list[Instruction] = []
-    jumped: list[Instruction] = []
+    finder = Finder(plain, frame.globals)
+    if frame.foreign is None:
+        stretch = finder.broken(frame.index, frame.place)
+    else:
+        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), frame.foreign.most, broken=True)
+    entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
+    return [*entry, *_for_real(frame, instructions, plain, stretch.steps)]
 
-    def make(target: int, jump: bool) -> list[Instruction]:
-        stack, bound = _after(frame, plain, jump)
-        return (
-            _continued(frame, target, stack, bound, broken)
-            if jump
-            else _taken(frame, plain, target, stack, bound, broken)
-        )
 
-    if broken.opname not in _NO_FALL_THROUGH_STUB:
-        follow = make(end + 1, False)
-    if broken.target is not None:
-        target = next(i for i, x in enumerate(instructions) if x is broken.target)
-        if broken.opname == "FOR_ITER":
-            jumped = [*current().end_for(), *make(target + len(current().end_for()), True)]
-        else:
-            jumped = make(target, True)
-        broken.target = jumped[0]
-    ahead = [part for each in group[:-1] for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])]
-    step = [*ahead, *_as_own(frame, plain_form(broken)), *follow]
-    return [*build.jump(start), *_merge(kept, group, step), *jumped]
+def _read(frame: Interrupted, index: int) -> frozenset[str]:
+    """The locals that may be read from an operation on, or that a stretch leaves alone."""
+    first = seen_by_super(frame.code)
+    return lifetimes_of(frame.code).read[index] | ({first} if first is not None else set())
+
+
+def _unset(stretch: Stretch) -> list[Instruction]:
+    return [each for name in sorted(stretch.unset) for each in (*build.load_const(None), *build.store_fast(name))]
+
+
+def _for_real(
+    frame: Interrupted,
+    instructions: list[Instruction],
+    plain: list[Instruction],
+    stretch: Mapping[int, Step],
+    handled: Sequence[Instruction] = (),
+) -> list[Instruction]:
+    """The steps of a stretch, their handlers, and calls of the continuations where they lead elsewhere.
+
+    ``plain`` are the instructions as they were, ``handled`` other handlers that are needed.
+    """
+    groups = {step.start: instructions[step.start : step.end + 1] for step in stretch.values()}
+    inner = [i.handler.target for group in groups.values() for i in group if i.handler is not None]
+    kept = body_from(instructions, [*handled, *inner])
+    made: dict[int, list[Instruction]] = {}
+    members = {id(each) for group in groups.values() for each in group}
+    aside: list[Instruction] = []
+    for step in stretch.values():
+        group = groups[step.start]
+        last = group[-1]
+        after: list[Instruction] = []
+        if step.follow is not None:
+            goes_on = step.end + 1 in stretch
+            if step.tells and goes_on:
+                leaving = _taken(frame, plain, step.end + 1, step.follow, last)
+                after = _leaves_where_held(frame, leaving[0], last)
+                aside += leaving
+            if not goes_on:
+                after += _taken(frame, plain, step.end + 1, step.follow, last)
+        if step.jump is not None:
+            target, place = step.jump
+            away = [] if target in stretch else _continued(frame, target, place.stack, place.bound, last)
+            if last.opname == "FOR_ITER":
+                away = [*current().end_for(), *(away or build.jump(instructions[target]))]
+                for each in away:
+                    each.positions = each.positions or last.positions
+            if away:
+                last.target = away[0]
+                aside += away
+        ahead = [
+            part for each in group[:-1] for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])
+        ]
+        made[id(group[0])] = [*ahead, *_as_own(frame, plain_form(last)), *after]
+    return [*_merge(instructions, kept, made, members), *aside]
+
+
+def _leaves_where_held(frame: Interrupted, away: Instruction, like: Instruction) -> list[Instruction]:
+    """Go on there if a graph holds the tensor on top, or one that is in it."""
+    followed = [build.load_const(frame.foreign.followed)] if frame.foreign and frame.foreign.followed else []
+    check = build.call_function(build.load_const(_native.is_held), build.copy(3), *followed)
+    check += build.pop_jump_if("true", away)
+    for each in check:
+        each.handler, each.positions = like.handler, like.positions
+    return check
 
 
 def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
     """The step, where it reads or empties a cell that is the function's own and handed in where it goes on: an empty one is a local without a value."""
     origin = origin_of(frame.code)
+    original = frame.code if origin is None else origin.code
     read = step[0]
     if (
-        origin is None
+        (origin is None and not frame.stands_in)
         or read.opname not in ("LOAD_DEREF", "DELETE_DEREF")
-        or read.argval not in origin.code.co_cellvars
+        or read.argval not in original.co_cellvars
     ):
         return step
     name = read.argval
@@ -128,13 +181,20 @@ def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
     return [read, *check, again]
 
 
-def _awaiting(
-    frame: Interrupted, instructions: list[Instruction], group: list[Instruction], kept: list[Instruction]
-) -> list[Instruction]:
-    """The rest of what the step called is called, as the frame's own variable has it, in the step's place."""
-    called, end = group[-1], frame.index + len(group) - 1
-    stack = list(frame.stack) if frame.drops else [*frame.stack, True]
-    follow = _taken(frame, decode(frame.code), end + 1, stack, frame.bound, called)
+def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instruction]:
+    """The rest of what the step called is called, as the frame's own variable has it, in the step's place; then a stretch."""
+    end = group_end(instructions, frame.index)
+    group = instructions[frame.index : end + 1]
+    called, plain = group[-1], decode(frame.code)
+    place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
+    stretch = Stretch({}, frozenset())
+    if frame.foreign is not None and not frame.drops:
+        handlers = [i.handler.target for i in plain[frame.index : end + 1] if i.handler is not None]
+        read = _read(frame, frame.index) | _read(frame, end + 1)
+        stretch = Finder(plain, frame.globals).find(
+            end + 1, place, read, frame.foreign.most, broken=False, handled=handlers
+        )
+    steps = stretch.steps
     generated = names_beside(frame.code)
     call = _hand_over_to_inner(generated) if frame.hands_over else _call_inner(generated)
     if frame.drops:
@@ -147,12 +207,16 @@ def _awaiting(
         ]
     for each in call:
         each.positions, each.handler = called.positions, called.handler
+    leaving = _taken(frame, plain, end + 1, place, called)
+    if steps:
+        call += _leaves_where_held(frame, leaving[0], called)
+        call += build.jump(instructions[end + 1])
+    handled = [i.handler.target for i in group if i.handler is not None]
     members = {id(each) for each in group}
-    if not any(id(each) in members for each in kept):
-        return [*call, *follow, *kept]
-    step = [part for each in group for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])]
-    step[-1:] = [*plain_form(group[-1]), *follow]
-    return [*call, *build.jump(follow[0]), *_merge(kept, group, step)]
+    if frame.index not in steps and any(id(each) in members for each in body_from(instructions, handled)):
+        # What handles its exceptions leads back to it.
+        steps[frame.index] = Step(frame.index, end, place, None, tells=False, counts=True)
+    return [*_unset(stretch), *call, *leaving, *_for_real(frame, instructions, plain, steps, handled)]
 
 
 def _call_inner(generated: Names) -> list[Instruction]:
@@ -215,33 +279,15 @@ def check_bound(cell: CellType, name: str) -> None:
         raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
 
 
-def _after(frame: Interrupted, instructions: list[Instruction], jump: bool) -> tuple[list[bool], frozenset[str]]:
-    """The stack after the broken step, and the locals that are bound then."""
-    op, before = instructions[group_end(instructions, frame.index)], list(frame.stack)
-    if op.opname == "MAKE_CELL":  # a comprehension's, in the place of the cell that is put aside
-        return [*before, True], frame.bound
-    if op.opname == "LOAD_FAST_AND_CLEAR":
-        return [*before, op.argval in frame.bound], frame.bound - {op.argval}
-    stack = stack_after(instructions, frame.index, before, jump)
-    if op.opname == "STORE_FAST" and before[-1]:
-        return stack, frame.bound | {op.argval}
-    unbinds = op.opname in ("STORE_FAST", "DELETE_FAST")
-    return stack, frame.bound - {op.argval} if unbinds else frame.bound
-
-
 def _taken(
-    frame: Interrupted,
-    instructions: list[Instruction],
-    target: int,
-    stack: list[bool],
-    bound: frozenset[str],
-    like: Instruction,
+    frame: Interrupted, instructions: list[Instruction], target: int, place: Place, like: Instruction
 ) -> list[Instruction]:
     """The same as ``_continued``, after what the next operation does with the result of the one that was made for real.
 
     If that is dropped, it is gone before what comes next; if a local gets it, so is what the local had.
     """
     following = instructions[target]
+    stack, bound = place.stack, place.bound
     taking: list[Instruction] = []
     if following.opname == "POP_TOP" and stack[-1]:
         taking = build.pop()
@@ -254,34 +300,32 @@ def _taken(
 
 
 def _continued(
-    frame: Interrupted, target: int, stack: list[bool], bound: frozenset[str], like: Instruction
+    frame: Interrupted, target: int, stack: tuple[bool, ...], bound: frozenset[str], like: Instruction
 ) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
-    then = continuation(code, target, stack, bound)
+    then = continuation(code, target, list(stack), bound)
     origin = origin_of(code)
     original = code if origin is None else origin.code
     first_in_cell = bool(original.co_argcount) and original.co_varnames[0] in original.co_cellvars
     return stub(then, frame.globals, names_beside(code), first_in_cell, origin is not None, like)
 
 
-def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
-    """The handlers' code with the broken step put in front, or in its place if they lead back to it.
+def _merge(
+    instructions: list[Instruction], kept: list[Instruction], made: dict[int, list[Instruction]], members: set[int]
+) -> list[Instruction]:
+    """The handlers' code and what is made for real, which that may lead back to, in the program's order.
 
     What leads back brings the stack as evaluation has it: with a NULL below each method, never a self.
     """
-    members = {id(i) for i in group}
-    if not any(id(i) in members for i in kept):
-        return [*step, *kept]
+    remain = {id(each) for each in kept}
+    leads_back = not remain.isdisjoint(members)
     out: list[Instruction] = []
-    placed = False
-    for instruction in kept:
-        if id(instruction) in members:
-            if not placed:
-                out.extend(step)
-                placed = True
-        else:
-            out.extend(plain_form(instruction))
+    for each in instructions:
+        if id(each) in members:
+            out += made.get(id(each), ())
+        elif id(each) in remain:
+            out += plain_form(each) if leads_back else (each,)
     return out
 
 

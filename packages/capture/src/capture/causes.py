@@ -36,6 +36,9 @@ class Cause:
         return f"{PAGE}#{self.id.lower()}"
 
 
+#: What a tensor is: then what follows with it is not for a graph either. And what may be that, as where one is made.
+OF_KINDS, MAYBE_OF_KINDS = frozenset({"B302"}), frozenset({"B301"})
+
 CAUSES: tuple[Cause, ...] = (
     # What the program asks for, by the words that only such reasons have.
     Cause(
@@ -248,8 +251,9 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B302", "break", "A kind of tensor that graphs do not hold",
-        "A layout or a state of a tensor of which the capture knows no metadata; a subclass whose `__torch_function__` is not followed, or that is asked below autograd (`__torch_dispatch__`) in a way that is not: in C, or where autograd differentiates through it.",
-        "Take the plain tensor out of it before what is compiled.",
+        "A layout or a state of a tensor of which the capture knows no metadata; a subclass whose `__torch_function__` is not followed, or that is asked below autograd (`__torch_dispatch__`) in a way that is not: in C, or where autograd differentiates through it. "
+        "What follows is made for real with it, up to where a graph could hold an operation again: a run of operations on such tensors is one break.",
+        "Take the plain tensor out of it before what is compiled, or leave plain operations out of the run: each one between is a graph.",
         "tensor subclass Masked",
         r"tensor subclass|tensor of layout|nested or quantized|cannot be differentiated|torch_function|the overrides of|made of memory or files|tensor of unknown origin",
     ),

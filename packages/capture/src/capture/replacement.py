@@ -22,6 +22,7 @@ from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
 from .bytecode import Instruction, argument_names, assemble, build
+from .causes import MAYBE_OF_KINDS, OF_KINDS
 from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
@@ -30,6 +31,7 @@ from .evaluator.frame import HandlerState
 from .evaluator.levels import leaving_levels
 from .evaluator.program import program_of
 from .evaluator.ways import STAYS
+from .foreign import Foreign
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind, LettingGo
@@ -50,6 +52,9 @@ from .within import Within, interrupted, load_stand_ins
 
 #: Elements of changed inputs that a call keeps copies of, in case its graph raises: more would take longer than many a graph.
 _MOST_COPIED = 1 << 12
+
+#: Operations on tensors that no graph holds, made for real with the one at which the graph broke: each is a place where a graph may go on.
+_MOST_FOREIGN, _MOST_MAYBE_FOREIGN = 1 << 7, 1 << 4
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -99,9 +104,11 @@ class Replacement:
         #: What follows the code where the graph raises.
         self._where_raised: list[Instruction] = []
         self._owners: list[weakref.ref[torch.nn.Module]] = []
+        self._foreign: Foreign | None = None
 
     def write(self, backend: Backend, breaks: list[Break]) -> Capture:
         """Compile the graph, and write the code around it."""
+        self._foreign = self._broken_for_kinds(breaks)
         m, frame = self._m, self._frame
         after = {**in_force(), NESTING: m.recorder.autocast_nesting_change}
         for function, args in calls_between(after, self._attempt.before):
@@ -192,6 +199,13 @@ class Replacement:
         return Capture(
             guards, graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners, self._m.builder.own
         )
+
+    def _broken_for_kinds(self, breaks: list[Break]) -> Foreign | None:
+        causes = {each.cause.id for each in breaks}
+        if causes.isdisjoint(OF_KINDS | MAYBE_OF_KINDS):
+            return None
+        most = _MOST_FOREIGN if not causes.isdisjoint(OF_KINDS) else _MOST_MAYBE_FOREIGN
+        return Foreign(tuple(map(_native.address, self._m.state.followed)), most)
 
     def _preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""
@@ -433,7 +447,7 @@ class Replacement:
             else:
                 e.load(value)
         if within:
-            load_stand_ins(e, frame, within)
+            load_stand_ins(e, frame, within, foreign=self._foreign)
             e.emit(build.store_fast(e.names.own("inner")))
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
         changed.update(self._foreign_cells())
@@ -449,7 +463,7 @@ class Replacement:
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
-        return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within)))]
+        return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within), foreign=self._foreign))]
 
     def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:
         """Whether the variable of an argument is unbound, or has lost and does not get back what nothing else of the program's holds."""

@@ -92,7 +92,7 @@ def origin_of(code: CodeType) -> ResumeOrigin | None:
     return _origins.get(code)
 
 
-def group_end(instructions: list[Instruction], index: int) -> int:
+def group_end(instructions: Sequence[Instruction], index: int) -> int:
     """The last operation of the step that starts at ``index``: a call includes its keyword names, a jump what it tests."""
     while goes_with_next(instructions, index):
         index += 1
@@ -103,13 +103,13 @@ def group_end(instructions: list[Instruction], index: int) -> int:
 OPERATIONS_OF_WITH = 5
 
 
-def _enters(instructions: list[Instruction], index: int) -> bool:
+def _enters(instructions: Sequence[Instruction], index: int) -> bool:
     """Whether a ``with`` begins here, by finding the method that ends it."""
     each = instructions[index]
     return each.opname == "LOAD_SPECIAL" and special_methods()[each.arg or 0] in ("__exit__", "__aexit__")
 
 
-def goes_with_next(instructions: list[Instruction], index: int) -> bool:
+def goes_with_next(instructions: Sequence[Instruction], index: int) -> bool:
     """Whether an operation is one step with the next: between them is what no code that goes on could be given.
 
     That is a comprehension's variable while the cell of its name is put aside and none is in its place, and a function
@@ -124,21 +124,23 @@ def goes_with_next(instructions: list[Instruction], index: int) -> bool:
     return following == {"LOAD_FAST_AND_CLEAR": "MAKE_CELL"}.get(opname, "SET_FUNCTION_ATTRIBUTE")
 
 
-def stack_after(instructions: list[Instruction], index: int, before: list[bool], jump: bool) -> list[bool]:
-    """Which stack slots hold values (False: NULL) after a step, given the same before it."""
+def stack_effects(
+    instructions: Sequence[Instruction], index: int, before: list[bool], jump: bool
+) -> tuple[int, list[bool]]:
+    """How many stack slots are as they were after a step, and which then hold values (False: NULL), given the same before it."""
     end = group_end(instructions, index)
     instruction = instructions[end]
     name = instruction.opname
     if _enters(instructions, index):
-        return [*before[:-2], True, False, True]
+        return len(before) - 2, [*before[:-2], True, False, True]
     if name == "PUSH_NULL":
-        return [*before, False]
+        return len(before), [*before, False]
     if name == "COPY":
-        return [*before, before[-(instruction.arg or 0)]]
+        return len(before), [*before, before[-(instruction.arg or 0)]]
     if name == "SWAP":
         place, after = -(instruction.arg or 0), before[:]
         after[place], after[-1] = after[-1], after[place]
-        return after
+        return len(before), after
     pushes = _PUSHES.get(name, 1)
     if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
         arg = instruction.arg or 0
@@ -146,19 +148,18 @@ def stack_after(instructions: list[Instruction], index: int, before: list[bool],
     elif name.startswith("POP_JUMP"):
         pushes = 0
     elif name == "FOR_ITER" and jump:
-        return before[:-1]  # past the END_FOR that follows on some versions
+        return len(before) - 1, before[:-1]  # past the END_FOR that follows on some versions
     effect = sum(stack_effect(each, jump=jump) for each in instructions[index : end + 1])
-    if _pushes_null(instruction):
+    if pushes_null(instruction):
         effect -= 1
-    depth = len(before) + effect
-    kept = before[: depth - pushes]
-    after = kept + [True] * pushes
-    if _pushes_null(instruction):
+    kept = len(before) + effect - pushes
+    after = before[:kept] + [True] * pushes
+    if pushes_null(instruction):
         after.insert(len(after) - current().null_beneath, False)
-    return after
+    return kept, after
 
 
-def _pushes_null(instruction: Instruction) -> bool:
+def pushes_null(instruction: Instruction) -> bool:
     """Whether the operation pushes a NULL or a self beside its result."""
     if instruction.opname == "LOAD_METHOD":
         return True
@@ -171,7 +172,7 @@ def plain_form(instruction: Instruction) -> list[Instruction]:
     """The step's last operation so that a NULL it pushes is certain, and where a call wants it."""
     if instruction.opname == "LOAD_SPECIAL":
         return _plain_special(instruction)
-    if not _pushes_null(instruction):
+    if not pushes_null(instruction):
         return [instruction]
     null = [Instruction("PUSH_NULL"), *(build.swap(2) if current().null_beneath else ())]
     if instruction.opname == "LOAD_GLOBAL":
@@ -207,7 +208,7 @@ def _plain_special(instruction: Instruction) -> list[Instruction]:
     return [instruction, *plain]
 
 
-def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+def reachable(instructions: Sequence[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
     """The operations that can run when execution starts at ``roots``, in order."""
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
     todo = [index[id(root)] for root in roots]
@@ -227,7 +228,7 @@ def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
     return [instructions[at] for at in sorted(seen)]
 
 
-def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+def body_from(instructions: Sequence[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
     """The same without what prepares a frame. A cell that is made later, by a comprehension, is of the body."""
     names = (instruction.opname for instruction in instructions)
     entry = next((at for at, name in enumerate(names) if name == "RESUME"), 0)

@@ -12,16 +12,23 @@ from .bytecode import build
 from .emit import Emitter
 from .errors import SkipFrame
 from .evaluator.frame import Frame
+from .foreign import Foreign, Kind, kind_of
 from .lifetimes import lifetimes_of
 from .resume import taken
 from .variables.base import Variable
 from .variables.constants import Constant
 from .variables.held_locals import Look, held_locals
-from .variables.placeholders import NULL
+from .variables.placeholders import NULL, real_of, resolved
+from .variables.tensors import Tensor
 
 
-def interrupted(frame: Frame, bound: frozenset[str], *, awaits: bool) -> Interrupted:
-    """Where a frame stands, for the code generator; ``bound`` are the locals that have their values."""
+def interrupted(
+    frame: Frame, bound: frozenset[str], *, awaits: bool, foreign: Foreign | None, stands_in: bool = False
+) -> Interrupted:
+    """Where a frame stands, for the code generator; ``bound`` are the locals that have their values.
+
+    ``foreign`` is None where it was not broken for the kind of a tensor.
+    """
     plain = next((name for name in frame.local if frame.holds_cell(name) and name not in frame.cells), None)
     if plain is not None:
         raise SkipFrame(f"a break where {plain!r} is a comprehension's variable, and a cell elsewhere")
@@ -35,7 +42,20 @@ def interrupted(frame: Frame, bound: frozenset[str], *, awaits: bool) -> Interru
         awaits,
         awaits and frame.drops,
         awaits and frame.hands_over,
+        foreign,
+        tuple(map(_kind, frame.stack)) if foreign else (),
+        {name: _kind(value) for name, value in frame.local.items()} if foreign else {},
+        stands_in,
     )
+
+
+def _kind(variable: Variable) -> Kind:
+    """The kind of the value that a variable stands for."""
+    found = resolved(variable)
+    if isinstance(found, Tensor):
+        return Kind.FOREIGN if found.node is None and found.fake.requires_grad else Kind.TENSOR
+    real = real_of(found)
+    return Kind.UNKNOWN if real is None and not isinstance(found, Constant) else kind_of(real)
 
 
 class Within:
@@ -79,12 +99,15 @@ def _first(frame: Frame, name: str) -> Variable:
     return content or Constant(None)  # which what goes on drops
 
 
-def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within]) -> None:
-    """Push the function that stands for the outermost of these frames and its arguments, among them the same of the next one."""
+def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, foreign: Foreign | None) -> None:
+    """Push the function that stands for the outermost of these frames and its arguments, among them the same of the next one.
+
+    ``foreign`` as above.
+    """
     for code, which in caller.passed:
         e.emit(build.load_const(passing_on(code, which)))
     frame, *inner = frames
-    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner)))
+    made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), foreign=foreign, stands_in=True))
     if not made.free:
         e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
     else:
@@ -93,7 +116,7 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within]) -> None:
         e.emit(build.build_tuple(e.load_many(frame.cells)), build.call(3))
     count = e.load_many([*frame.first, *frame.stack, *frame.locals])
     if inner:
-        load_stand_ins(e, frame.frame, inner)
+        load_stand_ins(e, frame.frame, inner, foreign=foreign)
         count += 1
     e.emit(build.build_tuple(count), build.build_tuple(2))
     for _ in caller.passed:

@@ -354,6 +354,8 @@ static PyMethodDef methods[] = {
     {"configure_forms", form_configure, METH_VARARGS, "Where what tells of a tensor's metadata lies."},
     {"form_is_known", form_is_known, METH_O, "Whether what lies there tells all of a tensor's metadata."},
     {"tensor_keys", tensor_keys, METH_O, "A tensor's dispatch key set, or None."},
+    {"is_held", (PyCFunction)(void (*)(void))is_held, METH_FASTCALL,
+     "Whether it is a tensor that graphs hold, or a tuple or list with one."},
     {"tensor_codes", tensor_codes, METH_O, "C codes of dtype, device type and index, and layout, or None."},
     {"generic_attributes", generic_attributes, METH_O,
      "Whether a class written in C reads, and sets, attributes as object does."},

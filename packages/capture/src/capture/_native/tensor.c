@@ -15,6 +15,8 @@ static struct {
     Py_ssize_t handle_offset; /* of the at::Tensor within its Python object; 0: use attributes */
     Py_ssize_t keys_offset;   /* of the dispatch key set within the TensorImpl; 0: unknown */
     uint64_t special_keys;    /* the conjugate and negative bits */
+    uint64_t dense_key;       /* of tensors with kernels for plain memory */
+    uint64_t asking_key;      /* of those whose classes are asked below autograd */
     ReadLong dim, storage_offset;
     ReadLongs sizes, strides;
     ReadInt dtype, device_type, device_index, layout;
@@ -281,10 +283,10 @@ PyObject *
 tensor_configure(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_ssize_t handle_offset, keys_offset;
-    unsigned long long special;
+    unsigned long long special, dense, asking;
     PyObject *addresses, *base;
-    if (!PyArg_ParseTuple(args, "O!nO!nK:configure_tensors", &PyType_Type, &base, &handle_offset, &PyDict_Type, &addresses,
-                          &keys_offset, &special)) {
+    if (!PyArg_ParseTuple(args, "O!nO!nKKK:configure_tensors", &PyType_Type, &base, &handle_offset, &PyDict_Type, &addresses,
+                          &keys_offset, &special, &dense, &asking)) {
         return NULL;
     }
     if (handle_offset != 0 &&
@@ -302,7 +304,45 @@ tensor_configure(PyObject *Py_UNUSED(module), PyObject *args)
     torch.handle_offset = handle_offset;
     torch.keys_offset = handle_offset ? keys_offset : 0;
     torch.special_keys = special;
+    torch.dense_key = dense;
+    torch.asking_key = asking;
     Py_RETURN_NONE;
+}
+
+/* Where the keys are not known every tensor counts as one. `followed` is a tuple of addresses, or NULL. */
+static int
+tensor_is_held(PyObject *value, PyObject *followed)
+{
+    if (torch.base == NULL || !PyObject_TypeCheck(value, torch.base)) {
+        return 0;
+    }
+    char *impl = torch.keys_offset && torch.dense_key ? impl_of(value) : NULL;
+    if (impl == NULL) {
+        return 1;
+    }
+    uint64_t keys = *(uint64_t *)(impl + torch.keys_offset);
+    if ((keys & torch.asking_key) == 0) {
+        return (keys & torch.dense_key) != 0;
+    }
+    for (Py_ssize_t i = 0; followed != NULL && i < PyTuple_GET_SIZE(followed); i++) {
+        if (PyLong_AsVoidPtr(PyTuple_GET_ITEM(followed, i)) == (void *)Py_TYPE(value)) {
+            return !torch.requires_grad(impl);
+        }
+    }
+    return 0;
+}
+
+PyObject *
+is_held(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *value = args[0], *followed = count > 1 ? args[1] : NULL;
+    int held = tensor_is_held(value, followed);
+    if (PyTuple_Check(value) || PyList_Check(value)) {
+        for (Py_ssize_t i = 0; !held && i < PySequence_Fast_GET_SIZE(value); i++) {
+            held = tensor_is_held(PySequence_Fast_GET_ITEM(value, i), followed);
+        }
+    }
+    return PyBool_FromLong(held);
 }
 
 PyObject *

@@ -33,6 +33,7 @@ int tensor_facts(PyObject *tensor, TensorFacts *facts);
 
 PyObject *tensor_configure(PyObject *module, PyObject *args);
 PyObject *tensor_keys(PyObject *module, PyObject *tensor);
+PyObject *is_held(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *tensor_codes(PyObject *module, PyObject *tensor);
 
 #endif

@@ -40,6 +40,8 @@ class EvaluationState:
         #: The frames where the graph broke, the captured one first.
         self.suspended: tuple[Frame, ...] = ()
         self.break_at: int | None = None
+        #: The classes that are asked below autograd of which tensors were met.
+        self.followed: set[type] = set()
         #: What the captured frame was given; and of that, of which it is seen when it dies.
         self.given: dict[str, Variable] = {}
         self.mortal: list[Variable] = []
@@ -90,6 +92,7 @@ class EvaluationState:
         self._in = None
         self.suspended = ()
         self.given.clear()
+        self.followed.clear()
         self.mortal.clear()
 
     def may_catch(self) -> bool:

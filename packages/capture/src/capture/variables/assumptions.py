@@ -32,6 +32,8 @@ class State(Protocol):
     says_compiling: bool
     asked_compiling: bool
     frames: list[Any]
+    #: The classes that are asked below autograd of which tensors were met.
+    followed: set[type]
     #: Counts the root frame's operations.
     step: int
 

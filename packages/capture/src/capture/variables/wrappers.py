@@ -202,6 +202,7 @@ def _input(m: Interpreter, value: torch.Tensor, source: Source | None) -> Wrappe
             _Like, shape, strides=stride, dtype=dtype, device=device, requires_grad=differentiates
         )
         fake = m.recorder.outside(value, like, source)
+    m.state.followed.add(cls)
     made = WrapperTensor(fake, cls)
     made.value = value
     return made
@@ -246,6 +247,7 @@ def _make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     with _torch.without_functions(), m.recorder.fake_mode:
         fake = _fake(m, **fakes)
     m.modes.meet()
+    m.state.followed.add(cls)
     made: WrapperTensor = m.effects.created(WrapperTensor(fake, cls, options))
     made.has_history = torch.is_inference_mode_enabled() is not m.recorder.inference.before
     return made
