@@ -402,3 +402,60 @@ def ordered_keys_put_last(x):
     d.pop("b")
     d["b"] = x + 1
     return list(d), d, x + 1
+
+
+@program
+def reversed_while_values_change(x):
+    out = []
+    for cls in (dict, collections.OrderedDict, collections.defaultdict):
+        d = cls()
+        d.update({1: 2, 3: 4, 5: 6})
+        for kind in ("keys", "values", "items"):
+            it = reversed(getattr(d, kind)())
+            out.append((next(it), type(it).__name__))
+            d[1] = 7
+            out.append((list(it), next(it, "end"), next(it, "end")))
+    return out, x + 1
+
+
+@program
+def break_reversed_while_keys_change(x):
+    d, out = {1: 2, 3: 4}, []
+    it = reversed(d)
+    next(it)
+    d[5] = 6
+    for _ in range(2):
+        try:
+            out.append(next(it))
+        except RuntimeError as error:
+            out.append(str(error))
+    it = reversed(d)
+    x = x * next(it)
+    print(end="")
+    return out, list(it), x
+
+
+@program
+def break_ordered_of_keys_that_act(x):
+    # Looking one up asks a key, which empties the dictionary.
+    class Key:
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            if armed:
+                calls.append(1)
+                if len(calls) == 2:
+                    d.clear()
+            return self is other
+
+    armed, calls = False, []
+    d = collections.OrderedDict()
+    d[Key()] = 1
+    d[Key()] = 2
+    armed = True
+    try:
+        d.copy()
+    except (RuntimeError, KeyError) as error:
+        return x + 1, type(error).__name__ in ("RuntimeError", "KeyError")
+    return x + 1, True

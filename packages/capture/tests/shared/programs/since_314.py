@@ -117,7 +117,7 @@ def annotations_of_what_is_not_there(x):
 
 @program
 def annotations_in_the_frame(x):
-    def inner(a: int, b: text = 1) -> list[int]:  # noqa: F821
+    def inner(a: int, b: str = 1) -> list[int]:
         return a + b
 
     return inner(x), inner.__annotations__, inner.__annotate__ is not None
