@@ -109,3 +109,16 @@ def test_a_result_that_a_compiler_returns_as_a_view_may_be_written_to() -> None:
     torch.testing.assert_close(found, expected)
     for mine, eagers in zip(*(torch.autograd.grad(y.sum(), (x, weight)) for y in (found, expected)), strict=True):
         torch.testing.assert_close(mine, eagers)
+
+
+def test_a_sparse_gradient_ends_the_graph_at_the_call_that_has_it() -> None:
+    table, layer, at = torch.nn.Embedding(10, 4, sparse=True), torch.nn.Linear(4, 2), torch.tensor([1, 2, 1])
+
+    def fn(at: torch.Tensor) -> torch.Tensor:
+        return layer(table(at).sin() + 1).relu().sum()
+
+    compiled = meta.compile(fn)
+    gradients = [torch.autograd.grad(each(at), [table.weight, layer.weight]) for each in (fn, compiled)]
+    assert all(sparse.is_sparse for sparse, _ in gradients)
+    torch.testing.assert_close(*[[sparse.to_dense(), dense] for sparse, dense in gradients])
+    assert meta.report(compiled).graph_count == 1

@@ -578,3 +578,32 @@ def check_random(seed: int) -> int:
 
 def test_random_programs() -> None:
     assert sum(map(check_random, range(24))) > 12
+
+
+def a_part(v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    v[1:] = (x * 2)[1:]
+    return v * v
+
+
+def turned(v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    v.t().mul_(x.t())
+    return v * 2
+
+
+def parts(v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    v[0].copy_(x[0] * 2)
+    v[..., -1].mul_(x[..., 0])
+    return v.sin()
+
+
+@pytest.mark.parametrize("fn", [a_part, turned, parts])
+def test_what_has_gradients_is_written_between_other_elements(fn: Any) -> None:
+    step = meta.compile(fn, dynamic=True, fullgraph=True)
+    for rows, columns in ((4, 6), (3, 5)):
+        found = []
+        for each in (fn, step):
+            whole = torch.arange(rows * columns * 4.0).view(2 * rows, 2 * columns)
+            x = torch.arange(1.0, 1 + rows * columns).view(rows, columns).requires_grad_()
+            each(whole[::2, ::2], x).sum().backward()
+            found.append([whole.detach(), x.grad])
+        torch.testing.assert_close(*found)

@@ -389,8 +389,14 @@ def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: 
     except Unsupported:
         raise
     except RuntimeError as error:
-        call = tracer.recorder.call_of(begun[-1]) if begun else None
+        blamed = begun[-1:] or [each._sequence_nr() for each in _nodes(results, python_only=False) if _is_sparse(each)]
+        call = tracer.recorder.call_of(blamed[0]) if blamed else None
         raise Unsupported(f"the backward cannot be traced: {error}", call) from error
+
+
+def _is_sparse(node: Any) -> bool:
+    """Whether a node of autograd was asked for a sparse gradient, which has no strides (`Embedding(sparse=True)`)."""
+    return any(getattr(node, name, False) is True for name in ("_saved_sparse", "_saved_sparse_grad"))
 
 
 def _nodes(results: list[Any], python_only: bool) -> Iterator[Any]:

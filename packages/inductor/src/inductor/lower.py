@@ -394,6 +394,9 @@ class _Lowering:
                 if given is not None:
                     value = self._into(at, value, given)
                 else:
+                    if arg.op == "call_function" and arg.target not in VIEWS:
+                        made = arg.meta["val"]  # what has memory of its own in eager has an element for each index
+                        self.builder.apart.add((self.builder.sizes(made.size()), self.builder.sizes(made.stride())))
                     value = self._output(value, arg.meta["val"], any_layout=at in node.meta.get("writes", ()))
             self.builder.program.outputs.append(value)
 

@@ -53,6 +53,8 @@ class Builder:
         self.program = Program()
         self.node: fx.Node | None = None
         self.destinations: dict[fx.Node, str] = {}
+        #: Sizes and strides that are known to give each index an element of its own.
+        self.apart: set[tuple[tuple[Expr, ...], tuple[Expr, ...]]] = set()
         """Calls whose results, changed further or as they are, become the content of the input that they came of."""
         self.hints: dict[sympy.Symbol, int] = {}
         self._hinted: dict[Expr, int] = {}
@@ -327,7 +329,7 @@ class Builder:
 
     def is_injective(self, size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
         """Whether no two indices address the same element; holes are fine. Not known is False."""
-        if self.is_dense(size, stride):
+        if self.is_dense(size, stride) or (tuple(size), tuple(stride)) in self.apart:
             return True
         extent: Expr = ONE
         for dim in reversed(self.order(stride)):
