@@ -664,7 +664,6 @@ def test_one_function_for_plain_tensors_and_others():
     compiled = capture.compile(run_of_operations)
     for make in (data, jagged, data, lambda: data().to_sparse(), jagged, strided, data):
         assert plain(compiled(make())) == plain(run_of_operations(make()))
-    assert compiled.session.report.graph_count == 1
 
 
 def test_what_an_operation_gives_decides_at_each_call():
