@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import fx
 
 from capture import config
-from capture._native import address
+from capture._native import address, is_held
 from capture._torch import is_wrapped
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
-from capture.sources import Source
+from capture.guards import GuardKind
+from capture.sources import Applied, Source
 from capture.tensor_attributes import is_leaf, is_nested, is_quantized, layout_of
 from capture.trace_rules import module_of
 from symshapes import is_open
@@ -471,9 +473,25 @@ def _places_in(m: Interpreter, part: Variable) -> Variable | None:
     return m.recorder.record("call_function", torch.stack, [m.builder.new_tuple(items)], {})
 
 
+@contextmanager
+def noting_refusal(m: Interpreter, value: torch.Tensor, source: Source | None) -> Iterator[None]:
+    """Where the block raises ``Unsupported`` for a tensor that no graph holds, guard that: a break for its kind is not for others."""
+    try:
+        yield
+    except Unsupported:
+        if source is not None and not is_held(value):
+            m.guards.add(Applied(source, _is_held, 0), GuardKind.EQUALS, False)
+        raise
+
+
+def _is_held(value: Any, _: int) -> bool:
+    return is_held(value)
+
+
 @builds(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
-    return input_tensor(m, value, source, Tensor)
+    with noting_refusal(m, value, source):
+        return input_tensor(m, value, source, Tensor)
 
 
 def input_tensor(m: Interpreter, value: torch.Tensor, source: Source | None, kind: type[Tensor]) -> Variable:

@@ -29,7 +29,7 @@ from .lookups import class_lookup, is_of_program
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List, Tuple
 from .subclasses import OWN_CLASSES, SubclassTensor, check_class, check_followed
-from .tensors import Tensor, input_tensor
+from .tensors import Tensor, input_tensor, noting_refusal
 
 
 class AskedBelow(Unsupported):
@@ -171,13 +171,14 @@ def _says_its_own(value: torch.Tensor) -> bool:
 @builds(torch.Tensor, subclasses=True)
 def _build(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
     cls = type(value)
-    if getattr(cls, "__torch_dispatch__", None) is _torch.NO_DISPATCH or dispatch_of(m, cls) is None:
-        check_followed(m, cls)
-        with _torch.without_overrides():
-            made = input_tensor(m, value, source, SubclassTensor)
-    else:
-        check_class(m, cls)
-        made = _input(m, value, source)
+    with noting_refusal(m, value, source):
+        if getattr(cls, "__torch_dispatch__", None) is _torch.NO_DISPATCH or dispatch_of(m, cls) is None:
+            check_followed(m, cls)
+            with _torch.without_overrides():
+                made = input_tensor(m, value, source, SubclassTensor)
+        else:
+            check_class(m, cls)
+            made = _input(m, value, source)
     m.modes.meet()
     return made
 
