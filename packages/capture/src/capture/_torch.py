@@ -48,7 +48,7 @@ takes_data_of = torch._has_compatible_shallow_copy_type
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
 # The class of what a schema says of an argument's memory, which the public `torch.Argument` gives.
-ALIAS_INFO: type[Any] = torch._C._AliasInfo
+ALIAS_INFO: type[Any] = torch._C._AliasInfo  # type: ignore[attr-defined]  # no stub has it
 
 
 # What `torch.set_default_dtype` calls, and all that it does.

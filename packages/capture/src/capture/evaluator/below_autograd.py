@@ -126,9 +126,9 @@ class _Run:
             made = m.effects.created(Dict({k: (Constant(k), self.variable(v)) for k, v in value.items()}))
             return made
         if kind is torch.SymInt:
-            made = number_of_sizes(m, value, [each.stands_for for each in self._stand_ins.values()])
-            if made is not None:
-                return made
+            number = number_of_sizes(m, value, [each.stands_for for each in self._stand_ins.values()])
+            if number is not None:
+                return number
         if kind in SYMBOLIC:
             m.recorder.takes_no_symbols()
         raise Unsupported(f"a {kind.__name__} in an operation on a tensor subclass")

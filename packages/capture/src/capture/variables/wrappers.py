@@ -102,8 +102,8 @@ class WrapperTensor(SubclassTensor):
             if self.source is not None and self.value is not None:
                 return m.recorder.size_input(value, Applied(self.source, size_of, args[0] % self.fake.dim()))
         if name in ("numel", "nelement"):
-            sizes = [self.measure(m, "size", [Constant(dim)], {}) for dim in range(self.fake.dim())]
-            return functools.reduce(lambda left, right: m.operators.binary("*", left, right).realize(m), sizes)
+            lengths = [self.measure(m, "size", [Constant(dim)], {}) for dim in range(self.fake.dim())]
+            return functools.reduce(lambda left, right: m.operators.binary("*", left, right).realize(m), lengths)
         m.recorder.takes_no_symbols()
         raise Unsupported(f"Tensor.{name} of tensor subclass {self.cls.__name__}, which follows from a symbol")
 
@@ -142,7 +142,7 @@ class _Like(torch.Tensor):
     __torch_function__ = _torch.NO_OVERRIDE
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise AssertionError("there is nothing to compute with")
 
 
