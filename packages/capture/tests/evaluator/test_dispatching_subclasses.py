@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -468,8 +469,10 @@ def test_one_that_has_memory(fn):
         except Exception as error:
             return type(error), list(ASKED)
 
-    for _ in range(2):
-        assert told(compiled) == told(fn)
+    # In a thread of its own: where `as_subclass` raises, torch itself leaves one with other keys than it had.
+    with ThreadPoolExecutor(1) as thread:
+        for _ in range(2):
+            assert thread.submit(told, compiled).result() == thread.submit(told, fn).result()
 
 
 def test_there_is_no_array_over_one():
