@@ -24,16 +24,16 @@ from inductor import (
 from inductor import backends as backends_module
 from inductor.cache.key import Surroundings
 from inductor.cache.sources import package_hash
-from symshapes import ambient
+from symshapes import FakeMode, ambient
 
-NOWHERE = torch.device("meta")  # a device type for which nothing of ours is installed
+NOWHERE = torch.device("xpu")  # a device type for which nothing of ours is installed
 
 Install = Callable[..., None]
 
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """`install(name, ...)`: distributions with a backend for "meta", each of its own name."""
+    """`install(name, ...)`: distributions with a backend for "xpu", each of its own name."""
     for table in ("_registered", "_loaded", "_only"):
         monkeypatch.setattr(backends_module, table, {})
     monkeypatch.delenv(backends_module.VARIABLE, raising=False)
@@ -46,14 +46,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
                 "from inductor import ReferenceBackend\n\n\n"
                 "class Backend(ReferenceBackend):\n"
                 "    def __init__(self):\n"
-                "        super().__init__('meta')\n\n"
+                "        super().__init__('xpu')\n\n"
                 "    def facts(self):\n"
                 f"        return {{'name': {name!r}}}\n"
             )
             said = tmp_path / f"{module}-1.0.dist-info"
             said.mkdir()
             (said / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-            (said / "entry_points.txt").write_text(f"[{backends_module.GROUP}]\nmeta = {module}:Backend\n")
+            (said / "entry_points.txt").write_text(f"[{backends_module.GROUP}]\nxpu = {module}:Backend\n")
 
     yield install
     for name in [name for name in sys.modules if name.endswith("_of_a_test")]:
@@ -65,21 +65,21 @@ def found(distribution: str | None = None) -> str:
 
 
 def test_none_installed(install: Install) -> None:
-    with pytest.raises(LookupError, match=r"no device backend for 'meta' is installed: .* inductor\.device_backends"):
+    with pytest.raises(LookupError, match=r"no device backend for 'xpu' is installed: .* inductor\.device_backends"):
         backend_for(NOWHERE)
 
 
 def test_the_only_one_is_taken_and_made_once(install: Install) -> None:
     install("one")
     assert found() == "one"
-    assert backend_for(NOWHERE) is backend_for(torch.device("meta", 0)) is backend_for(NOWHERE, "one")
+    assert backend_for(NOWHERE) is backend_for(torch.device("xpu", 0)) is backend_for(NOWHERE, "one")
 
 
 def test_one_for_another_device_type_is_refused(install: Install, tmp_path: Path) -> None:
     install("one")
     path = tmp_path / "one_of_a_test.py"
-    path.write_text(path.read_text().replace("'meta'", "'cpu'"))
-    with pytest.raises(LookupError, match=r"'one' gives for 'meta' the backend one_of_a_test\.Backend, for 'cpu'"):
+    path.write_text(path.read_text().replace("'xpu'", "'cpu'"))
+    with pytest.raises(LookupError, match=r"'one' gives for 'xpu' the backend one_of_a_test\.Backend, for 'cpu'"):
         backend_for(NOWHERE)
 
 
@@ -92,18 +92,18 @@ def test_of_several_none_is_taken(install: Install) -> None:
             ask(NOWHERE)
     assert found("one") == "one"
     assert found("two_of.them") == "Two-of_them"  # spelled as any installer understands it
-    with pytest.raises(LookupError, match="'three' brings no device backend for 'meta'; installed are"):
+    with pytest.raises(LookupError, match="'three' brings no device backend for 'xpu'; installed are"):
         backend_for(NOWHERE, "three")
 
 
 def test_the_environment_names_one(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install("one", "two")
-    monkeypatch.setenv(backends_module.VARIABLE, "cuda=three, meta=two")
+    monkeypatch.setenv(backends_module.VARIABLE, "cuda=three, xpu=two")
     assert found() == "two"
     assert found("one") == "one"
 
 
-@pytest.mark.parametrize("text", ["two", "meta=", "=two"])
+@pytest.mark.parametrize("text", ["two", "xpu=", "=two"])
 def test_an_environment_that_says_nothing(install: Install, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     install("one", "two")
     monkeypatch.setenv(backends_module.VARIABLE, text)
@@ -113,7 +113,7 @@ def test_an_environment_that_says_nothing(install: Install, monkeypatch: pytest.
 
 def test_a_registered_one_goes_before_installed_ones_and_a_named_one_before_it(install: Install) -> None:
     install("one", "two")
-    mine = ReferenceBackend("meta")
+    mine = ReferenceBackend("xpu")
     register_backend(mine)
     assert backend_for(NOWHERE) is mine
     assert found("two") == "two"
@@ -126,22 +126,23 @@ def test_options_name_it_for_a_compile_and_the_cache_knows_it(install: Install, 
     register_backend(ReferenceBackend())
     graphs = []
     for name in ("one", "two", "one"):
-        y = torch.empty(3, device="meta")
-        moved, _ = trace(torch.sin, y)
-        options = Options(cache_dir=str(tmp_path / "cache"), backends={"meta": name})
+        with FakeMode():
+            y = torch.empty(3, device=NOWHERE)
+            moved, _ = trace(torch.sin, y)
+        options = Options(cache_dir=str(tmp_path / "cache"), backends={"xpu": name})
         graphs.append(compile_graph(moved, [y], options))
     assert [each.stats.cache for each in graphs] == ["miss", "miss", "hit"]
     # What one printed no other builds.
     folder = graphs[0].wrapper_path.parent
     with pytest.raises(LookupError, match="installed by"):
         load_stored(folder)
-    register_backend(ReferenceBackend("meta"))
+    register_backend(ReferenceBackend("xpu"))
     with pytest.raises(LookupError, match=r"printed by one_of_a_test\.Backend, and inductor\..*ReferenceBackend is to"):
         load_stored(folder)
     register_backend(backend_for(NOWHERE, "one"))
     assert load_stored(folder).source == graphs[0].source
     # Nothing is asked about a type that is not in the graph.
-    options = Options(cache=False, backends={"meta": "nobody's"})
+    options = Options(cache=False, backends={"xpu": "nobody's"})
     torch.testing.assert_close(compile_graph(graph, [x], options)([x])[0], expected)
 
 
