@@ -23,7 +23,7 @@ from programs import registry
 import capture
 
 FILES = sorted(
-    file.name for file in pkgutil.iter_modules(programs.__path__) if file.name not in ("registry", "markers")
+    file.name for file in pkgutil.iter_modules(programs.__path__) if file.name not in ("registry", *programs.APART)
 )
 """Those of ``markers`` have a process of their own."""
 

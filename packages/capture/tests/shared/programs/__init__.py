@@ -12,13 +12,13 @@ import sys
 
 from .registry import PROGRAMS
 
-__all__ = ["PROGRAMS"]
+__all__ = ["APART", "PROGRAMS"]
 
-_APART = ["markers"]
+APART = ["markers"]
 if sys.version_info < (3, 14):  # which alone can parse it
-    _APART.append("since_314")
+    APART.append("since_314")
 _ASKED = os.environ.get("PROGRAMS")
 
 for _file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name):
-    if _file.name == _ASKED if _ASKED else _file.name not in _APART:
+    if _file.name == _ASKED if _ASKED else _file.name not in APART:
         importlib.import_module(f"{__name__}.{_file.name}")
