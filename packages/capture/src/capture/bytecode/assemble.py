@@ -58,9 +58,10 @@ def assemble(
     tables = _Tables(like, slots, dialect)
     lines = _lower(instructions, tables, dialect)
     if dialect.places_apart:
-        for instruction, put in reraised_places(instructions).items():
-            if not put:
-                next(line for line in lines if line.of is instruction).operand = 0
+        put = reraised_places(instructions)
+        for line in lines:
+            if line.of is not None and not put.get(line.of, True):
+                line.operand = 0
     lines = _joined(lines, dialect)
     _lay_out(lines)
     changes: dict[str, Any] = {}

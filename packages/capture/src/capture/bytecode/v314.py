@@ -1,28 +1,12 @@
-"""CPython 3.14: loads may borrow, small integers and special methods have operations of their own, items are a BINARY_OP."""
+"""CPython 3.14, where that is not as 3.13: loads may borrow, an iterator is popped by an operation of its own, items are a BINARY_OP, a call
+with packed arguments has a place for those by name in any case."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from capture.bytecode.dialect import Dialect
+from capture.bytecode import v313
 from capture.bytecode.instruction import Instruction
-
-_INVERSE = {
-    "POP_JUMP_IF_TRUE": "POP_JUMP_IF_FALSE",
-    "POP_JUMP_IF_FALSE": "POP_JUMP_IF_TRUE",
-    "POP_JUMP_IF_NONE": "POP_JUMP_IF_NOT_NONE",
-    "POP_JUMP_IF_NOT_NONE": "POP_JUMP_IF_NONE",
-}
-
-
-def _push_callable(load: Sequence[Instruction]) -> list[Instruction]:
-    return [*load, Instruction("PUSH_NULL")]
-
-
-def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
-    if kw_names:
-        return [Instruction("LOAD_CONST", argval=kw_names), Instruction("CALL_KW", count)]
-    return [Instruction("CALL", count)]
 
 
 def _call_packed() -> list[Instruction]:
@@ -33,42 +17,13 @@ def _end_for() -> list[Instruction]:
     return [Instruction("END_FOR"), Instruction("POP_ITER")]
 
 
-def _make_closure() -> list[Instruction]:
-    return [Instruction("MAKE_FUNCTION"), Instruction("SET_FUNCTION_ATTRIBUTE", 8)]
-
-
-DIALECT = Dialect(
+DIALECT = replace(
+    v313.DIALECT,
     version=(3, 14),
-    flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
-    compare_shift=5,
-    # Which outcomes (unordered 1, less 2, greater 4, equal 8) make the comparison true: the specialiser's mask.
-    compare_hints={"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12},
-    compare_to_bool=16,
     # What borrows from a local must be gone before that changes. The compiler has seen to it; code made of its pieces may not.
     read_as={"LOAD_FAST_BORROW": "LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW": "LOAD_FAST_LOAD_FAST"},
-    fused={
-        "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
-        "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
-        "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
-    },
-    load_closure="LOAD_FAST",
-    forward={"JUMP_BACKWARD": "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"},
-    backward={"JUMP_FORWARD": "JUMP_BACKWARD"},
-    inverse=_INVERSE,
-    null_beneath=False,
-    push_callable=_push_callable,
-    call=_call,
     call_packed=_call_packed,
     subscript=("BINARY_OP", 26),
-    jumps_test_bools=True,
-    pop_jump={
-        "true": "POP_JUMP_IF_TRUE",
-        "false": "POP_JUMP_IF_FALSE",
-        "none": "POP_JUMP_IF_NONE",
-        "not_none": "POP_JUMP_IF_NOT_NONE",
-    },
     end_for=_end_for,
-    send_pops=False,
     places_apart=True,
-    make_closure=_make_closure,
 )

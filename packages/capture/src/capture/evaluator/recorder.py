@@ -156,9 +156,8 @@ class GraphRecorder:
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         gradient = gradient_of(value) if is_leaf(value) else None
-        if gradient is not None and torch.Tensor.size(gradient) != torch.Tensor.size(
-            value
-        ):  # no fake could be given it
+        if gradient is not None and torch.Tensor.size(gradient) != torch.Tensor.size(value):
+            # No fake could be given it.
             raise Unsupported("a tensor whose gradient has other sizes, since its data was replaced")
         is_plain = type(value) in _PLAIN_TENSORS
         place = source if is_plain else Applied(source, plain_of, 0)

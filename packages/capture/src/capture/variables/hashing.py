@@ -8,12 +8,14 @@ from collections.abc import Hashable
 from .base import Interpreter, SymbolicRaise, Variable
 from .lookups import full_name
 
+#: What a value is to be that is hashed.
+DICT_KEY, SET_ELEMENT = "a dict key", "a set element"
 #: Whether it says for what it wanted the hash.
 _SAYS_WHAT_FOR = sys.version_info >= (3, 14)
 
 
 def hash_as(m: Interpreter, value: Variable, use: str) -> Hashable:
-    """What a value is hashed as, that is to be ``use``: "a dict key", "a set element"."""
+    """What a value is hashed as, that is to be ``use``, one of the above."""
     try:
         return value.hash_key(m)
     except SymbolicRaise as raised:

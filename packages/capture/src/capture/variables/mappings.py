@@ -15,7 +15,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .hashing import hash_as
+from .hashing import DICT_KEY, hash_as
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
 from .lookups import has_entry, is_callable, shown_type
@@ -26,9 +26,6 @@ from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import builtin_method, has_method
 from .set_elements import Given, hashes_as_itself
 from .sets import SET_ALGEBRA, SET_OPERATORS, Set
-
-#: For what its keys are hashed.
-_KEY = "a dict key"
 
 
 class VarKey:
@@ -136,7 +133,7 @@ class Dict(Variable):
         if self.entries and not key.may_be_among(m, self.entries):
             self.whole(m)
             return None
-        hashed = hash_as(m, key, _KEY)
+        hashed = hash_as(m, key, DICT_KEY)
         found = self.under(m, hashed)
         return None if found is None else (hashed, found)
 
@@ -184,7 +181,7 @@ class Dict(Variable):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         key = key.realize(m)
-        self.set_under(m, key, hash_as(m, key, _KEY), value)
+        self.set_under(m, key, hash_as(m, key, DICT_KEY), value)
 
     def set_under(self, m: Interpreter, key: Variable, hashed: Hashable, value: Variable) -> None:
         """The same where it is known what the key is hashed as."""
@@ -263,7 +260,7 @@ class Dict(Variable):
     def py_setdefault(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         """``dict.setdefault``."""
         key = key.realize(m)
-        hashed = hash_as(m, key, _KEY)
+        hashed = hash_as(m, key, DICT_KEY)
         found = self.under(m, hashed)
         if found is None:
             found = default or Constant(None)
@@ -716,4 +713,4 @@ for _cls in (dict, collections.OrderedDict):
 @converts(dict, collections.OrderedDict)
 def _convert_dict(m: Interpreter, value: dict[Any, Any]) -> Variable:
     pairs = [(m.builder.from_python(k), m.builder.from_python(v)) for k, v in value.items()]
-    return m.effects.created(Dict({hash_as(m, k, _KEY): (k, v) for k, v in pairs}, type(value)))
+    return m.effects.created(Dict({hash_as(m, k, DICT_KEY): (k, v) for k, v in pairs}, type(value)))

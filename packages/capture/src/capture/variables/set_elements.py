@@ -16,7 +16,7 @@ from capture.sources import Const, Source
 
 from .base import Interpreter, Variable
 from .constants import Constant, Known
-from .hashing import hash_as
+from .hashing import SET_ELEMENT, hash_as
 from .lookups import tells_in_its_own_way
 from .numbers import Symbolic
 from .placeholders import resolved
@@ -140,7 +140,7 @@ def hashes_as_itself(value: Variable) -> bool:
 
 def sought(m: Interpreter, value: Variable) -> Hashable:
     """The key that stands for a value that is looked for in a set: a set as if it were frozen."""
-    return frozenset(value.entries) if isinstance(value, Elements) else hash_as(m, value, "a set element")
+    return frozenset(value.entries) if isinstance(value, Elements) else hash_as(m, value, SET_ELEMENT)
 
 
 class Given:
@@ -163,7 +163,7 @@ class Given:
             return
         for x in m.iteration.elements(value):
             element = x.realize(m)
-            self.entries.setdefault(hash_as(m, element, "a set element"), element)
+            self.entries.setdefault(hash_as(m, element, SET_ELEMENT), element)
         if all(map(hashes_as_itself, self.entries.values())):
             self.real = list(self.entries)
 

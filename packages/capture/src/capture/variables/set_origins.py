@@ -17,7 +17,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, converts
 from .constants import CONSTANT_TYPES, Constant
 from .handlers import handles
-from .hashing import hash_as
+from .hashing import SET_ELEMENT, hash_as
 from .mappings import VarKey
 from .sequences import Tuple
 from .set_elements import Given, hashes_as_itself
@@ -119,7 +119,7 @@ def _objects(m: Interpreter, value: set[Any] | frozenset[Any], source: Source) -
     entries: dict[Any, Variable] = {}
     for turn, each in enumerate(value):
         element = m.builder.wrap(each, Applied(source, in_turn, turn)).realize(m)
-        key = hash_as(m, element, "a set element")
+        key = hash_as(m, element, SET_ELEMENT)
         if not isinstance(key, VarKey):
             raise Unsupported("a set of values that are not constants, from outside the frame")
         entries[key] = element

@@ -14,7 +14,7 @@ from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
-from .hashing import hash_as
+from .hashing import SET_ELEMENT, hash_as
 from .identities import check_ids
 from .iterators import Iterator, StopIter, begun
 from .lookups import has_entry, shown_type
@@ -51,7 +51,7 @@ class Set(Elements):
         entries: dict[Hashable, Variable] = {}
         for element in elements:
             real = element.realize(m)
-            entries.setdefault(hash_as(m, real, "a set element"), real)
+            entries.setdefault(hash_as(m, real, SET_ELEMENT), real)
         known = in_order and all(map(hashes_as_itself, entries.values()))
         made = cls(entries, kind, kind(list(entries)) if known else None)
         made.only_grew, made.in_order = True, in_order
@@ -155,7 +155,7 @@ class Set(Elements):
 
     def py_add(self, m: Interpreter, value: Variable) -> Variable:
         """``set.add``."""
-        key = hash_as(m, value, "a set element")
+        key = hash_as(m, value, SET_ELEMENT)
         check_ids(m, (key,), self.entries)
         if self.twin is not None and hashes_as_itself(value):
             self.twin.add(key)  # type: ignore[union-attr]

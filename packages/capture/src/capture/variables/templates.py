@@ -15,7 +15,17 @@ from .sequences import Tuple
 templatelib: Any = importlib.import_module("string.templatelib") if sys.version_info >= (3, 14) else None
 
 
-class Interpolation(Variable):
+class _Part(Variable):
+    """What is a key by its identity, and true."""
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        return m.identity.key(self)
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+
+class Interpolation(_Part):
     """A value of a template, with how it is written and to be shown."""
 
     def __init__(self, value: Variable, expression: Variable, conversion: Variable, spec: Variable) -> None:
@@ -29,12 +39,6 @@ class Interpolation(Variable):
         found: type = templatelib.Interpolation
         return found
 
-    def hash_key(self, m: Interpreter) -> Hashable:
-        return m.identity.key(self)
-
-    def truth(self, m: Interpreter) -> bool:
-        return True
-
     def attribute(self, m: Interpreter, name: str) -> Variable:
         return self.fields.get(name) or super().attribute(m, name)
 
@@ -45,7 +49,7 @@ class Interpolation(Variable):
         e.call(templatelib.Interpolation, list(self.fields.values()))
 
 
-class Template(Variable):
+class Template(_Part):
     """A template: texts, and what stands between them, one less."""
 
     def __init__(self, texts: Tuple, between: Tuple) -> None:
@@ -54,12 +58,6 @@ class Template(Variable):
     def python_type(self) -> type:
         found: type = templatelib.Template
         return found
-
-    def hash_key(self, m: Interpreter) -> Hashable:
-        return m.identity.key(self)
-
-    def truth(self, m: Interpreter) -> bool:
-        return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "strings":

@@ -52,9 +52,9 @@ class Builder:
         self.rewriter = rewriter
         self.program = Program()
         self.node: fx.Node | None = None
-        self.destinations: dict[fx.Node, str] = {}
-        #: Sizes and strides that are known to give each index an element of its own.
         self.apart: set[tuple[tuple[Expr, ...], tuple[Expr, ...]]] = set()
+        """Sizes and strides that are known to give each index an element of its own."""
+        self.destinations: dict[fx.Node, str] = {}
         """Calls whose results, changed further or as they are, become the content of the input that they came of."""
         self.hints: dict[sympy.Symbol, int] = {}
         self._hinted: dict[Expr, int] = {}

@@ -48,7 +48,5 @@ def shared(inputs: Sequence[Any], written: Collection[int]) -> bool:
     if not written:
         return False
     tensors = {at: value for at, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
-    storages = [storage_of(tensor) for tensor in tensors.values()]
-    if len({*storages}) == len(storages):
-        return False
-    return share_memory([*tensors.values()], [place for place, at in enumerate(tensors) if at in written], storages)
+    places = [place for place, at in enumerate(tensors) if at in written]
+    return share_memory([*tensors.values()], places, [*map(storage_of, tensors.values())])

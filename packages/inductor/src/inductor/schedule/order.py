@@ -24,8 +24,10 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     shrinking, smallest = (_greedy(graph, nodes, needs, users, rank) for rank in (_shrinking, _smallest))
     # The worst moment is better than its estimate where memory is taken over, and another one may be worse then: of the two orders that
     # differ little, where they tie, the one in which less is alive at all moments together.
-    chosen = min(plain, shrinking, key=lambda nodes: _worst_and_all(graph, nodes))
-    return min(chosen, smallest, key=lambda nodes: _worst_and_all(graph, nodes)[0])
+    orders = plain, shrinking, smallest
+    found = [_worst_and_all(graph, each) for each in orders]
+    chosen = 1 if found[1] < found[0] else 0
+    return orders[2 if found[2][0] < found[chosen][0] else chosen]
 
 
 def _worst_and_all(graph: Graph, nodes: Sequence[Node]) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
     if type(condition) is not Constant:
         condition = condition.realize(m)
     if type(condition) is Constant:
-        if condition.value if condition.value is not NotImplemented else m.operators.truth(condition):
+        if condition.truth(m):
             frame.ip = op.target
         return
     goes_on = promised(m, frame, op, condition, jumps_if=True)
@@ -55,7 +55,7 @@ def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
     if type(condition) is not Constant:
         condition = condition.realize(m)
     if type(condition) is Constant:
-        if not (condition.value if condition.value is not NotImplemented else m.operators.truth(condition)):
+        if not condition.truth(m):
             frame.ip = op.target
         return
     goes_on = promised(m, frame, op, condition, jumps_if=False)
