@@ -21,8 +21,8 @@ from .resume import body_from, group_end, pushes_null, stack_effects
 #: Steps that only move values, make containers of them or choose where to go on.
 _MOVES = frozenset(
     {
-        "NOP", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST",
-        "STORE_DEREF", "DELETE_FAST", "COPY", "SWAP", "POP_TOP", "PUSH_NULL", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_MAP",
+        "NOP", "NOT_TAKEN", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST",
+        "STORE_DEREF", "DELETE_FAST", "COPY", "SWAP", "POP_TOP", "POP_ITER", "PUSH_NULL", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_MAP",
         "BUILD_CONST_KEY_MAP", "BUILD_SLICE", "LIST_APPEND", "SET_ADD", "MAP_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE",
         "LIST_TO_TUPLE", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "GET_ITER", "FOR_ITER", "UNPACK_SEQUENCE", "IS_OP", "JUMP_FORWARD",
         "JUMP_BACKWARD", "RETURN_VALUE", "RETURN_CONST",
@@ -245,7 +245,7 @@ class Finder:
         match op.opname:
             case "LOAD_FAST" | "LOAD_FAST_CHECK" | "LOAD_FAST_AND_CLEAR" | "LOAD_DEREF":
                 return place.local.get(op.argval, Kind.UNKNOWN)
-            case "LOAD_CONST":
+            case "LOAD_CONST" | "LOAD_SMALL_INT":
                 return Kind.PLAIN
             case "LOAD_GLOBAL":
                 found = self._globals.get(op.argval, self)
