@@ -24,7 +24,7 @@ from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
 from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
-from inductor.lowerings.registry import BY_LIBRARY, is_tensor, users
+from inductor.lowerings.registry import BY_LIBRARY, FEW, is_tensor, users
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -33,8 +33,6 @@ from symshapes import SYMBOLIC, FloorDiv, expr_of, require
 aten = torch.ops.aten
 
 NUMBERS = (*SYMBOLIC, int, float)
-FEW = 8
-"""One of a tensor's elements is read for so many of a result's, or more: it is as good as there."""
 FEW_OPERATIONS = 16
 FEW_READS = 8
 """Up to these a value in float32 that is computed from halves is rather computed again than kept."""

@@ -44,3 +44,13 @@ def test_few_are_computed_where_they_are_read(name: str) -> None:
 def test_a_place_out_of_range_is_an_error() -> None:
     with pytest.raises((IndexError, RuntimeError)):
         check(PROGRAMS["gather"][0], X, TARGETS + COLUMNS)
+
+
+def test_a_divisor_for_each_row_is_no_reason_to_compute_all_rows_first() -> None:
+    rows, divisors = torch.randint(ROWS, (4 * ROWS,)), torch.rand(ROWS) + 1
+
+    def made(program: Program) -> list[tuple[int, ...]]:
+        return [tuple(map(int, each.size)) for name, each in program.buffers.items() if name not in program.inputs]
+
+    assert (ROWS, COLUMNS) not in made(check(lambda x, d, y: ((x / d[:, None])[y],), X, divisors, rows))
+    assert (ROWS, COLUMNS) in made(check(lambda x, z, y: ((x / z)[y],), X, X.exp(), rows))

@@ -2,7 +2,8 @@
 
 The forward computes all that the forward trace computed, the backward what the backward trace did. Saved are the
 forward values that the backward uses; views, casts and constants are made again from what they are made of, and so are copies
-that repeat smaller values, and values that a fused backward has the parts of anyway (`recompute.py`).
+that repeat smaller values (of which rows are picked, too: `gathered.py`), and values that a fused backward has the parts of anyway
+(`recompute.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import fx
 from aotgrad.joint import JointGraph
 from aotgrad.partition.alongside import without_read_alongside
 from aotgrad.partition.checkpoints import is_made_again
+from aotgrad.partition.gathered import without_gathered
 from aotgrad.partition.narrow import answered, narrow
 from aotgrad.partition.recompute import LEAST, bytes_of, is_narrow, reads_by_element, without_recomputable
 from aotgrad.partition.split import Partition, sources_of, split
@@ -36,6 +38,7 @@ def partition_default(joint: JointGraph) -> Partition:
     results = {node for node in output.args[0][: joint.result_count] if isinstance(node, fx.Node)}
     saved = without_recomputable(_sources(backward_uses(joint), results, mutated), results, mutated)
     saved = without_read_alongside(joint, saved, results, mutated)
+    saved = without_gathered(joint, saved, results, mutated)
     return split(joint, answered(joint, saved, results))
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import Index, is_empty, same
+from inductor.ir.indexing import Index, is_empty, product, same
 from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Load
 from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import Scalar, convert, lift, rounded
@@ -33,7 +33,8 @@ LOWERINGS: dict[Any, Lowering] = {}
 VIEWS: set[Any] = set()
 """Overloads whose result is their first argument seen otherwise: they compute nothing."""
 
-"""Primitives of many instructions."""
+FEW = 8
+"""One of a tensor's elements is read for so many of a result's, or more: it is as good as there."""
 
 
 def overloads(names: Iterable[Any]) -> list[Any]:
@@ -246,8 +247,11 @@ def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> T
 
 def realize_if_costly(builder: Builder, value: TensorValue) -> TensorValue:
     """Before an element is read more than once, or not at all: put in memory what is dearer than a load and an operation
-    or two, or checks something."""
-    cost = value.source.cost
-    if value.source.buffer is None and (cost.checks or cost.expensive or cost.operations > 2 or len(cost.reads) > 1):
-        builder.realize(value)
+    or two, or checks something. A divisor for each row is as good as there, and none of the loads that count."""
+    source, cost = value.source, value.source.cost
+    if source.buffer is None:
+        length = builder.hint(product(source.size))
+        large = sum(FEW * builder.hint(product(read.size)) > length for read in cost.reads)
+        if cost.checks or cost.expensive or cost.operations > 2 or large > 1:
+            builder.realize(value)
     return value
