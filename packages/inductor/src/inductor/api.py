@@ -34,7 +34,7 @@ from inductor.lowerings.alignment import leaves_misaligned
 from inductor.lowerings.registry import READS_MEMORY, is_tensor
 from inductor.options import Options
 from inductor.parts import Parts
-from inductor.passes import channels_last, draw_in_kernels, freeze, select
+from inductor.passes import channels_last, draw_in_kernels, freeze, select, start_from_addends
 from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
 from inductor.schedule import ExternStep, Schedule, schedule
@@ -97,6 +97,7 @@ def prepare_graph(
                 return not recorded and traits(device).tells_state
 
             draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels, told)
+        start_from_addends(graph, traits)
         if options.channels_last:
             channels_last(graph, traits, LOWERINGS)
 

@@ -1,6 +1,7 @@
 """Rewrites as data: rows of pattern, condition and result, with a name and a reason each, over ATen graphs and over loop bodies.
 
-Flows in: a functional graph, and operations that lowerings record. Flows out: the same in simpler terms, bit for bit.
+Flows in: a functional graph, and operations that lowerings record. Flows out: the same in simpler terms, bit for bit; and rewrites
+besides, which each say what they keep.
 """
 
 from inductor.passes.bodies import BodyPass, BodyRewriter
@@ -12,6 +13,7 @@ from inductor.passes.graphs import GraphPass, rewrite_graph
 from inductor.passes.layouts import channels_last
 from inductor.passes.patterns import BodyMatch, GraphMatch, Var, call_of, op_of
 from inductor.passes.selection import Selection, select
+from inductor.passes.sums import start_from_addends
 
 _SHIPPED = select()
 
@@ -40,4 +42,5 @@ __all__ = [
     "op_of",
     "rewrite_graph",
     "select",
+    "start_from_addends",
 ]
