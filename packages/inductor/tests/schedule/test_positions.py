@@ -100,3 +100,15 @@ def test_the_same_positions_are_checked_once() -> None:
     plan, expected = planned(lambda p, a, b: (a[p].sum(0), b[p].softmax(-1)), PLACES, TABLE, TABLE.exp())
     assert checking(plan) == [0], str(plan)
     torch.testing.assert_close(run(plan, PLACES, TABLE, TABLE.exp()), tuple(expected))
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype"), [(128, torch.int8), (129, torch.int16), (1 << 15, torch.int16), ((1 << 15) + 1, torch.int32)]
+)
+def test_positions_lie_in_the_narrowest_integers_that_hold_them(rows: int, dtype: torch.dtype) -> None:
+    table, places = torch.randn(rows, 64), torch.tensor([0, rows - 1, -1, -rows, 5] * 8)
+    plan, expected = planned(lambda p, a: a[p].cumsum(0), places, table)
+    assert {buffer.dtype for name, buffer in plan.program.buffers.items() if name.startswith("positions")} == {dtype}
+    torch.testing.assert_close(run(plan, places, table), tuple(expected))
+    with pytest.raises(IndexError):
+        run(plan, places - rows, table, check=False)

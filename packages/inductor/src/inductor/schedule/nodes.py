@@ -19,6 +19,7 @@ import torch
 from inductor.contractions import contraction_of
 from inductor.ir.body import Body, checked_symbols
 from inductor.ir.operations import (
+    Cast,
     Constant,
     Elementwise,
     Expr,
@@ -233,6 +234,7 @@ def _only_checks(body: Body) -> bool:
     """Whether a loop does nothing but check positions, and leave them."""
     symbols = checked_symbols(body.ops)
     stored = [body.ops[store.value.at] for store in body.stores()]
+    stored = [body.ops[value.value.at] if isinstance(value, Cast) else value for value in stored]
     left = [body.ops[value.then.at] if isinstance(value, Where) else value for value in stored]
     return bool(symbols) and all(isinstance(value, IndexExpr) and value.index in symbols for value in left)
 

@@ -44,6 +44,8 @@ MANY = 64
 """So many times the bytes of the positions."""
 WAYS = (Constant, IndexExpr, Elementwise, Cast, Where)
 """Operations, besides loads, by which positions come about before they are checked."""
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+"""What positions are left in: the narrowest that holds them, since kernels read them often and they stay for long."""
 CHECKED = sympy.Symbol("checked", integer=True, nonnegative=True)
 
 
@@ -89,6 +91,8 @@ class _Checks:
             read = self._read(loop, at) if is_checked(op) else None
             if read is not None and isinstance(op, Indirect):
                 ops.append(read)
+                if read.dtype is not torch.int64:
+                    ops.append(Cast(Ref(len(ops) - 1), torch.int64))
                 op = replace(op, value=Ref(len(ops) - 1), rule="checked")
             ops.append(op)
             place.append(Ref(len(ops) - 1))
@@ -116,13 +120,14 @@ class _Checks:
         check = Indirect(value, op.size, CHECKED, None, op.rule)
         place = sympy.Add(*(v * s for v, s in zip(variables, contiguous_strides(sizes), strict=True)))
         key = loop.device, sizes, tuple(steps), check
+        dtype = next(each for each in _INTEGERS if int(op.size) - 1 <= torch.iinfo(each).max)
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = f"positions{len(self._names)}"
-            self.buffers[name] = Buffer(name, loop.device, torch.int64, sizes, contiguous_strides(sizes))
-            ops = tuple(_leaving(name, place.xreplace(own), steps, check))
+            self.buffers[name] = Buffer(name, loop.device, dtype, sizes, contiguous_strides(sizes))
+            ops = tuple(_leaving(name, place.xreplace(own), steps, check, dtype))
             self.loops.append(LoopOp((name,), loop.device, sizes, (), Body(tuple(own.values()), (), ops), loop.origins))
-        return Load(name, place, None, torch.int64)
+        return Load(name, place, None, dtype)
 
     def _way(self, body: Body, at: int, moved: Mapping[Symbol, Expr], steps: list[Op]) -> Ref | None:
         """By which steps a value of a body comes about of what the graph is given, also by way of elementwise loops; None if it does not.
@@ -163,7 +168,7 @@ class _Checks:
             self._made[loop.writes[0]] = body, stores[0].value
 
 
-def _leaving(name: str, place: Expr, steps: Sequence[Op], check: Indirect) -> list[Op]:
+def _leaving(name: str, place: Expr, steps: Sequence[Op], check: Indirect, dtype: torch.dtype) -> list[Op]:
     """What a loop does that checks the position that comes about by `steps`, and leaves it, or -1, at a place in memory."""
     ops = [*steps, check]
 
@@ -180,4 +185,6 @@ def _leaving(name: str, place: Expr, steps: Sequence[Op], check: Indirect) -> li
     ended = made(Elementwise("lt", (check.value, number(size)), torch.bool))
     good = made(Elementwise("logical_and", (begun, ended), torch.bool))
     value = made(Where(good, made(IndexExpr(CHECKED, torch.int64)), number(-1), torch.int64))
+    if dtype is not torch.int64:
+        value = made(Cast(value, dtype))
     return [*ops, Store(name, place, value, None)]
