@@ -356,7 +356,12 @@ class _Lowering:
             return False
         if cost.operations == 1 and self._reads_beside(node) == 1:
             return cost.expensive > 0
-        return cost.expensive > 0 or cost.operations > 3 or len(cost.reads) > 1
+        return cost.expensive > 0 or cost.operations > 3 or (len(cost.reads) > 1 and self._reads_much(source))
+
+    def _reads_much(self, source: Source) -> bool:
+        """Whether not all that a value is computed from is much smaller, as rows are that it picks many times each."""
+        size = self.builder.hint(product(source.size))
+        return any(FEW * self.builder.hint(product(read.size)) > size for read in source.cost.reads)
 
     def _is_narrow_in_memory(self, source: Source) -> bool:
         """Whether a value is cheap and all that it is computed from is narrower, and together no larger: it is read once more in less

@@ -54,3 +54,13 @@ def test_a_divisor_for_each_row_is_no_reason_to_compute_all_rows_first() -> None
 
     assert (ROWS, COLUMNS) not in made(check(lambda x, d, y: ((x / d[:, None])[y],), X, divisors, rows))
     assert (ROWS, COLUMNS) in made(check(lambda x, z, y: ((x / z)[y],), X, X.exp(), rows))
+
+
+def test_rows_picked_many_times_are_picked_by_each_that_reads_them() -> None:
+    """And not put in memory, which takes more than what they are picked of."""
+
+    def run(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        picked = x[y]
+        return picked.sum(0), picked.exp().sum(1)
+
+    assert largest(check(run, X, torch.randint(ROWS, (8 * ROWS,)))) < 8 * X.numel()
