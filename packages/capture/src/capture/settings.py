@@ -17,7 +17,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capture import _native, _torch
+from capture import _native, _torch, tensor_readers
 from symshapes import Switch, dataclass, levels_kept
 
 Change = Callable[[], AbstractContextManager[Any]]
@@ -312,7 +312,7 @@ def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
 def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int, int, int] | None:
     """The native reader's (address, argument, bits), if it is there."""
     symbol, argument, bits = twin
-    address = _torch.address_of(symbol)
+    address = tensor_readers.address_of(symbol)
     if not address or (argument == "context" and context is None):
         return None
     return address, (context or 0) if argument == "context" else int(argument), bits
@@ -320,16 +320,16 @@ def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int,
 
 def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int, int] | None:
     """The reader, if it is there and agrees with the public one; else notes why not."""
-    _torch.native_failures.pop(name, None)
+    tensor_readers.native_failures.pop(name, None)
     if setting.native is None:
         return None
     reader = _reader(setting.native, context)
     if reader is None:
-        _torch.native_failures[name] = f"no {setting.native[0]}"
+        tensor_readers.native_failures[name] = f"no {setting.native[0]}"
         return None
     _native.configure_state((reader,), 0, 0, "")
     if problem := _setting_problem(setting, lambda: _native.read_state()[0]):
-        _torch.native_failures[name] = f"{setting.native[0]} says {problem}"
+        tensor_readers.native_failures[name] = f"{setting.native[0]} says {problem}"
         return None
     return reader
 
@@ -337,7 +337,7 @@ def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int
 def configure_state(native: bool = True) -> None:
     """Let guards read global settings by address where torch has the functions (and `native`)."""
     global native_grad_mode
-    find_context = _torch.address_of(_GLOBAL_CONTEXT)
+    find_context = tensor_readers.address_of(_GLOBAL_CONTEXT)
     context = ctypes.CFUNCTYPE(ctypes.c_void_p)(find_context)() if find_context else None
     trusted = {name: _trusted(name, setting, context) for name, setting in SETTINGS.items()} if native else {}
     grad = trusted.pop("grad mode", None)  # checked by itself
@@ -354,7 +354,7 @@ def configure_state(native: bool = True) -> None:
 def _thread_keys_library() -> int:
     """The handle of the library that has the thread's dispatch keys, or 0; they must follow the settings that they
     stand for to be trusted."""
-    for library in _torch.libraries():
+    for library in tensor_readers.libraries():
         try:
             words = (ctypes.c_uint64 * 2).in_dll(library, _THREAD_KEYS)
         except ValueError:
@@ -363,7 +363,7 @@ def _thread_keys_library() -> int:
         for name, setting in SETTINGS.items():
             pairs = _observed(setting, partial(tuple, words)) if setting.in_thread_keys else []
             if any(keys == others and bool(public) != bool(value) for keys, public in pairs for others, value in pairs):
-                _torch.native_failures[_THREAD_KEYS] = f"the dispatch keys do not follow {name}"
+                tensor_readers.native_failures[_THREAD_KEYS] = f"the dispatch keys do not follow {name}"
                 return 0
         return library._handle
     return 0

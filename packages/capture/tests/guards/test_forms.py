@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from capture import _native, _torch
+from capture import _native, tensor_readers
 from capture._form import FormPlaces, find_places
 from capture.guards import Guard, GuardKind, TensorMeta, build_tree, guard_program
 from capture.sources import Attr, Const, Item
@@ -36,7 +36,7 @@ def reading(request):
         _native.configure_forms(*FormPlaces())
     assert _native.form_is_known(torch.ones(2)) == (request.param == "bytes")
     yield request.param
-    _torch.configure_tensors()
+    tensor_readers.configure_tensors()
 
 
 def requires_by_operation(t):
@@ -183,8 +183,8 @@ def test_tensors_alike_are_told_apart(reading):
 
 
 def places(*, keys=0, index=None):
-    handle = _torch._handle_offset(_torch._samples())
-    found, _ = _torch._keys_offset()
+    handle = tensor_readers._handle_offset(tensor_readers._samples())
+    found, _ = tensor_readers._keys_offset()
     given = {-1: -1}
 
     def index_of(impl):
@@ -207,9 +207,9 @@ def test_import_under_anything():
     """What is in force at import does not matter."""
     try:
         with torch.device("meta"), torch.inference_mode():
-            assert _torch.configure_tensors()
+            assert tensor_readers.configure_tensors()
         with torch.no_grad():
-            assert _torch.configure_tensors()
-        assert _torch.native_failures == {} and _native.form_is_known(torch.ones(2))
+            assert tensor_readers.configure_tensors()
+        assert tensor_readers.native_failures == {} and _native.form_is_known(torch.ones(2))
     finally:
-        _torch.configure_tensors()
+        tensor_readers.configure_tensors()

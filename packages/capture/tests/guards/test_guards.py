@@ -9,7 +9,7 @@ import weakref
 import pytest
 import torch
 
-from capture import _native, _torch, settings
+from capture import _native, settings, tensor_readers
 from capture.guards import (
     GlobalState,
     Guard,
@@ -213,9 +213,9 @@ def test_too_few_arguments():
 @pytest.fixture(params=["native", "attributes"])
 def reading(request):
     """Both ways of reading tensors."""
-    assert _torch.configure_tensors(request.param == "native") == (request.param == "native")
+    assert tensor_readers.configure_tensors(request.param == "native") == (request.param == "native")
     yield request.param
-    _torch.configure_tensors()
+    tensor_readers.configure_tensors()
 
 
 def variants():
@@ -282,11 +282,11 @@ def test_inference_tensors_differ():
 
 def test_what_was_read_by_attributes_is_read_natively_again():
     try:
-        _torch.configure_tensors(False)
-        assert _torch.tensor_codes(torch.float16, torch.device("cpu")) is None
+        tensor_readers.configure_tensors(False)
+        assert tensor_readers.tensor_codes(torch.float16, torch.device("cpu")) is None
     finally:
-        _torch.configure_tensors()
-    assert _torch.tensor_codes(torch.float16, torch.device("cpu")) is not None
+        tensor_readers.configure_tensors()
+    assert tensor_readers.tensor_codes(torch.float16, torch.device("cpu")) is not None
 
 
 def test_tensors_of_unknown_keys(reading):
@@ -304,10 +304,10 @@ def test_tensors_of_unknown_keys(reading):
 
 def test_reads_natively_here():
     """On the supported versions of torch the fallbacks are not in use."""
-    assert _torch.configure_tensors()
+    assert tensor_readers.configure_tensors()
     assert _native.tensor_keys(torch.ones(1)) is not None
     assert set(_NATIVE_STATE) < set(settings.native_settings) and settings.native_grad_mode
-    assert _torch.native_failures == {}
+    assert tensor_readers.native_failures == {}
 
 
 _NATIVE_STATE = [name for name, row in settings.SETTINGS.items() if row.native is not None and not row.apart]
@@ -325,7 +325,7 @@ def test_a_wrong_reader_of_a_setting_is_not_used(monkeypatch, name, symbol):
     before = [each.read() for each in settings.SETTINGS.values()]
     try:
         settings.configure_state()
-        assert set(_torch.native_failures) == {name}
+        assert set(tensor_readers.native_failures) == {name}
         assert name not in settings.native_settings and settings.native_grad_mode is (name != "grad mode")
         assert [each.read() for each in settings.SETTINGS.values()] == before
         guard = Guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
@@ -340,27 +340,27 @@ def test_a_wrong_reader_of_a_setting_is_not_used(monkeypatch, name, symbol):
     finally:
         monkeypatch.undo()
         settings.configure_state()
-    assert _torch.native_failures == {}
+    assert tensor_readers.native_failures == {}
 
 
-@pytest.mark.parametrize("name", list(_torch.TENSOR_READERS))
+@pytest.mark.parametrize("name", list(tensor_readers.TENSOR_READERS))
 def test_a_wrong_reader_of_tensors_is_not_used(monkeypatch, name):
-    reader = _torch.TENSOR_READERS[name]
+    reader = tensor_readers.TENSOR_READERS[name]
     # Another of the same signature, or for lack of one something that is not there.
     twins = {"dim": "storage_offset", "storage_offset": "dim", "sizes": "strides", "strides": "sizes"}
     twins |= {"dtype": "layout", "layout": "device_type", "device_type": "device_index", "device_index": "dtype"}
-    symbol = _torch.TENSOR_READERS[twins[name]].symbol if name in twins else "_ZNK3c1010TensorImpl7no_suchEv"
-    monkeypatch.setitem(_torch.TENSOR_READERS, name, dataclasses.replace(reader, symbol=symbol))
+    symbol = tensor_readers.TENSOR_READERS[twins[name]].symbol if name in twins else "_ZNK3c1010TensorImpl7no_suchEv"
+    monkeypatch.setitem(tensor_readers.TENSOR_READERS, name, dataclasses.replace(reader, symbol=symbol))
     try:
-        assert not _torch.configure_tensors()
-        assert set(_torch.native_failures) == {name}
+        assert not tensor_readers.configure_tensors()
+        assert set(tensor_readers.native_failures) == {name}
         x = torch.randn(3, 4)
         guard = Guard(X, GuardKind.TENSOR, TensorMeta.of(x))
         assert holds(guard, x) and not holds(guard, x.t()) and not holds(guard, x.double())
     finally:
         monkeypatch.undo()
-        assert _torch.configure_tensors()
-    assert _torch.native_failures == {}
+        assert tensor_readers.configure_tensors()
+    assert tensor_readers.native_failures == {}
 
 
 # ---- sizes ----

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import fx
 
-from capture import _torch, config
+from capture import _torch, config, tensor_readers
 from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
@@ -634,7 +634,7 @@ class GraphRecorder:
 
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
-        if tensor.value is not None and _torch.tensor_keys(tensor.value) is not None:
+        if tensor.value is not None and tensor_readers.tensor_keys(tensor.value) is not None:
             return tensor.value.is_inference()
         inputs = (each.value for each in self.fakes.values() if each.value is not None)
         if self.inference.before or any(value.is_inference() for value in inputs):  # fakes of those are not

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from capture import _native
-from capture._torch import tensor_keys, without_functions
+from capture._torch import without_functions
 from capture.labels import Told, label_of, written
 from capture.records import Record, record
 from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
 from capture.tensor_attributes import device_of, dtype_of, layout_of, requires_grad
+from capture.tensor_readers import tensor_keys
 
 
 class GuardKind(enum.Enum):

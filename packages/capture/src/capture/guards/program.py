@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from capture import _native, _torch, settings
+from capture import _native, settings, tensor_readers
 from capture import sources as S
 from capture.bytecode.decode import argument_names
 from capture.guards.kinds import GlobalState, Guard, GuardKind
@@ -406,7 +406,7 @@ def _equals(expected: Any) -> list[_Read]:
 
 def _tensor(meta: Any) -> list[_Read]:
     native = meta.layout is torch.strided and issubclass(meta.python_type, torch.Tensor)
-    codes = _torch.tensor_codes(meta.dtype, meta.device) if native else None
+    codes = tensor_readers.tensor_codes(meta.dtype, meta.device) if native else None
     fields = (meta.python_type, meta.dtype, meta.device, meta.layout, meta.requires_grad, meta.sizes, meta.strides)
     return [("tensor", 0, _native.TensorSpec(*fields, codes, meta.keys))]
 
