@@ -50,8 +50,9 @@ def without_gathered(
         mutated: inputs that the program writes to: their old values are gone by then.
     """
     found = dict.fromkeys(saved)
+    seen = {base_of(node) for node in kept}
     for node in reversed(saved):
-        sources = None if node in kept else _sources(node, found, mutated)
+        sources = None if node in kept else _sources(node, found, mutated, seen)
         if sources is None or not _is_read_by_element(node, computed_in_backward(joint, found)):
             continue
         del found[node]
@@ -59,8 +60,14 @@ def without_gathered(
     return list(found)
 
 
-def _sources(node: fx.Node, saved: Collection[fx.Node], mutated: Collection[fx.Node]) -> list[fx.Node] | None:
-    """What has to be saved if the rows are picked again; None if `node` is no such value, or that is no less."""
+def _sources(
+    node: fx.Node, saved: Collection[fx.Node], mutated: Collection[fx.Node], seen: Collection[fx.Node]
+) -> list[fx.Node] | None:
+    """What has to be saved if the rows are picked again; None if `node` is no such value, or that is no less.
+
+    Args:
+        seen: what the program's caller has.
+    """
     picked = _PICKING[node.target](*node.args, **node.kwargs) if node.target in _PICKING else None
     size = bytes_of(node.meta["val"])
     if picked is None or size < LEAST:
@@ -71,8 +78,8 @@ def _sources(node: fx.Node, saved: Collection[fx.Node], mutated: Collection[fx.N
     side_by_side = math.prod(hint_of(shown.shape[each]) for each in dims) * shown.element_size()
     if base in mutated or base_of(index) not in saved or index.meta["val"].dtype not in (torch.int32, torch.int64):
         return None
-    if base not in saved and (base.op != "call_function" or FEWER * bytes_of(base.meta["val"]) > size):
-        # An input that the backward gets for this alone may be written to until then, which is no error in eager.
+    if base not in saved and (base.op != "call_function" or base in seen or FEWER * bytes_of(base.meta["val"]) > size):
+        # An input or a result that the backward gets for this alone may be written to until then, which is no error in eager.
         return None
     return [base] if side_by_side >= ROW and FEWER * bytes_of(shown) <= size else None
 
