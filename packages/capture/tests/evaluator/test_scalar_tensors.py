@@ -69,6 +69,30 @@ def test_buffers_are_guarded_to_hold_the_same() -> None:
     assert torch.equal(compiled(x), module(x))
 
 
+class PaddedApart(torch.nn.Module):
+    """Decides by a length that is padded by what a buffer says: nothing but the padding reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kernel", torch.tensor(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.pad(x, (self.kernel - 1, self.kernel))
+        return y * 2 if y.shape[-1] > 20 else y
+
+
+def test_numbers_that_kernels_read_are_known_to_decisions_by_sizes() -> None:
+    module = PaddedApart()
+    compiled = capture.compile(module)
+    x = torch.randn(2, 12)
+    assert torch.equal(compiled(x), module(x))
+    report = compiled.session.report
+    assert report.graph_count == 1 and not report.breaks
+    for width in (4, 6, 5):
+        module.kernel.fill_(width)
+        assert torch.equal(compiled(x), module(x))
+
+
 def test_a_number_that_changes_is_not_kept() -> None:
     def scheduled(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if n > 3:

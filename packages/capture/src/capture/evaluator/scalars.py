@@ -238,14 +238,10 @@ class ScalarTensors:
     def note_numbers(self, values: Any) -> None:
         """These stood for numbers in a call, which are symbols now."""
         for fake in tree_leaves(values):
-            found = (
-                getattr(fake, "from_data", {}).get("item")
-                if isinstance(fake, torch.Tensor) and _is_scalar(fake)
-                else None
-            )
-            held = self._of(fake) if found is not None and found[0] == fake.fake_mode.state_of(fake) else None
-            if found is not None and held is not None and found[1].node.expr.is_Symbol:
-                self._numbers.setdefault(found[1].node.expr, held)
+            found = fake.fake_mode.number_in(fake) if isinstance(fake, FakeTensor) and _is_scalar(fake) else None
+            held = self._of(fake) if is_unbacked(found) else None
+            if held is not None and found.node.expr.is_Symbol:
+                self._numbers.setdefault(found.node.expr, held)
 
     def number(self, fake: Any, of_inputs: bool) -> Any:
         """What a tensor holds, a number or a list, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
