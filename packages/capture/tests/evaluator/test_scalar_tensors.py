@@ -212,3 +212,56 @@ def test_other_numbers_that_lie_in_the_same_memory() -> None:
     x = torch.randn(5)
     (found, *others), (wanted, *expected) = capture.compile(reread)(x), reread(x)
     assert torch.equal(found, wanted) and others == expected
+
+
+@pytest.mark.parametrize(
+    "decides",
+    [
+        lambda p: p < 0.0,
+        lambda p: 0 > p,
+        lambda p: p.ge(0),
+        lambda p: torch.le(p, 1.0),
+        lambda p: torch.greater(p, 1.5),
+        lambda p: (p < -1e-3).item(),
+    ],
+)
+def test_a_decision_that_is_the_same_whatever_is_drawn(decides: Any) -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            if decides(torch.rand([])):
+                x = x + 1
+            x = x * 2
+        return x + torch.rand(3)
+
+    compiled = capture.compile(dropped, fullgraph=True)
+    torch.manual_seed(0)
+    found = compiled(torch.ones(3))
+    torch.manual_seed(0)
+    assert torch.equal(found, dropped(torch.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "decides",
+    [
+        lambda p: p < 0.1,
+        lambda p: p > 0.0,  # which may be drawn
+        lambda p: p > -1e-60,  # which is 0 in float32
+        lambda p: p.add_(1) > 1.5,
+        lambda p: p.view(torch.int32) > 5,
+        lambda p: torch.rand([]) < p,
+        lambda p: p.neg_() < 0.0,
+    ],
+)
+def test_a_decision_by_what_is_drawn(decides: Any) -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        if decides(torch.rand([])):
+            x = x + 1
+        return x * 2
+
+    compiled = capture.compile(dropped)
+    for seed in range(8):
+        torch.manual_seed(seed)
+        found = compiled(torch.ones(3))
+        torch.manual_seed(seed)
+        assert torch.equal(found, dropped(torch.ones(3)))
+    assert compiled.session.report.breaks

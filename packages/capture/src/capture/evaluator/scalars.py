@@ -24,6 +24,8 @@ from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
 from symshapes import FakeTensor, dataclass, is_unbacked, print_expr, python_kernels
 
+from .drawn_scalars import DrawnScalars
+
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
 _NUMBERS = (int, float)
@@ -151,6 +153,7 @@ class ScalarTensors:
         self.some_are_made = False
         self._numbers: dict[Any, Held] = {}
         self._lost = False
+        self._drawn = DrawnScalars()
 
     def recorded(
         self,
@@ -169,7 +172,14 @@ class ScalarTensors:
             held = self._of(args[0])
             if held is not None and result.node.expr.is_Symbol:
                 self._numbers.setdefault(result.node.expr, held)
-        elif effect or not isinstance(result, torch.Tensor) or self._is_of_unknown(args):
+        elif effect:
+            if isinstance(result, FakeTensor) and _is_scalar(result):
+                self._drawn.note(target, result)
+        elif not isinstance(result, torch.Tensor):
+            return
+        elif (answer := self._drawn.comparison(target, args)) is not None and _is_scalar(result):
+            self._hold(result, Held((), lambda given: torch.tensor(answer, device="cpu"), True, _layout(result)))
+        elif self._is_of_unknown(args):
             return
         elif not is_wrapped(result) and _is_short(result):
             self._compute(target, args, kwargs, result)
@@ -326,7 +336,11 @@ class ScalarTensors:
             made = _Made(compute, result.dtype, _layout(result))
             self._unmade.append(made)
             held = Held((), made, True, made.layout)
-            self.some_are_made = True
+        self._hold(result, held)
+
+    def _hold(self, result: Any, held: Held) -> None:
+        """A call has made what is known."""
+        self.some_are_made = self.some_are_made or not held.origins
         self._note(result, held)
         if _is_scalar(result):
             self._results.append(result)
