@@ -249,8 +249,10 @@ class ScalarTensors:
         """These stood for numbers in a call, which are symbols now."""
         for fake in tree_leaves(values):
             found = fake.fake_mode.number_in(fake) if isinstance(fake, FakeTensor) and _is_scalar(fake) else None
-            held = self._of(fake) if is_unbacked(found) else None
-            if held is not None and found.node.expr.is_Symbol:
+            if found is None or not is_unbacked(found) or not found.node.expr.is_Symbol:
+                continue
+            held = self._of(fake)
+            if held is not None:
                 self._numbers.setdefault(found.node.expr, held)
 
     def number(self, fake: Any, of_inputs: bool) -> Any:

@@ -44,6 +44,10 @@ class Mode(Protocol):
         """The fake of a real tensor, all sizes static."""
         ...
 
+    def number_in(self, tensor: FakeTensor) -> Any:
+        """What stands for the one number that a fake holds now; None where nobody has asked for it since it was written to."""
+        ...
+
 
 class FakeTensor(torch.Tensor):
     """A tensor whose operations compute metadata only.
