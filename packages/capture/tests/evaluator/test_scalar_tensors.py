@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -265,3 +266,70 @@ def test_a_decision_by_what_is_drawn(decides: Any) -> None:
         torch.manual_seed(seed)
         assert torch.equal(found, dropped(torch.ones(3)))
     assert compiled.session.report.breaks
+
+
+class Started(torch.nn.Module):
+    """Starts with what it sees first, as layers do that normalise or quantise; `flag` and `low` are scalars or vectors of one."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.register_buffer("flag", torch.zeros(shape))
+        self.register_buffer("low", torch.full(shape, -1e-5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.flag:
+            self.flag.fill_(1)
+            x = x + 1
+        if self.low.min() > -1.1e-5 and self.low.max() < 1.1e-5:
+            self.low = self.low + x.min()
+        else:
+            self.low = self.low * 0.5 + x.min() * 0.5
+        return x + self.low
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_what_a_modules_flag_decides_is_guarded(shape: tuple[int, ...]) -> None:
+    module, plain = Started(*shape), Started(*shape)
+    compiled = capture.compile(module)
+    for number in range(6):
+        x = torch.arange(3.0) + number + 1
+        assert torch.equal(compiled(x), plain(x))
+        assert torch.equal(module.low, plain.low)
+    report = compiled.session.report
+    assert report.graph_count == 2 and not report.breaks
+
+
+def test_a_decision_that_turns_at_each_call_is_not_kept() -> None:
+    class Turning(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in "abcd":
+                self.register_buffer(name, torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for flag in (self.a, self.b, self.c, self.d):
+                x = x + 1 if flag > 0 else x * 2
+            return x
+
+    module, plain = Turning(), Turning()
+    compiled = capture.compile(module)
+    x = torch.randn(3)
+    for number in range(40):
+        for place, name in enumerate("abcd"):
+            for each in (module, plain):
+                getattr(each, name).fill_(float(number * 7 >> place & 1) + number * 1e-3 * (number * 7 >> place & 1))
+        assert torch.equal(compiled(x), plain(x))
+    report = compiled.session.report
+    assert report.breaks and report.frames < 20 and not report.skipped
+
+
+def test_a_guard_on_a_decision_keeps_nothing_of_the_evaluation() -> None:
+    module = Started(1)
+    compiled = capture.compile(module)
+    gone = []
+    for number in range(3):
+        x = torch.arange(3.0) + number + 1
+        gone.append(weakref.ref(x))
+        compiled(x)
+    del x
+    assert [each() for each in gone] == [None] * 3

@@ -255,9 +255,9 @@ class Quantised(nn.Module):
 
 
 def test_quantised_modules():
-    # Of scales that are tensors nobody can tell what comes of it: that is a break of its own.
-    report = check(Quantised().eval(), lambda: (data(),), graphs=2, breaks=2)
-    assert [each.cause.id for each in report.breaks] == ["B102", "B302"]
+    # What a module's scales hold, which are tensors of one number, is guarded: that is no break.
+    report = check(Quantised().eval(), lambda: (data(),), graphs=2, breaks=1)
+    assert [each.cause.id for each in report.breaks] == ["B302"]
 
 
 def test_a_result_of_several():
