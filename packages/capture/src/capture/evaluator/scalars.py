@@ -495,10 +495,15 @@ def _is_alone(tensor: Any) -> bool:
 
 
 def _tells(variable: Tensor, fake: Any) -> bool:
-    """Whether what comes from there is asked for what it holds: one plain number, without dimensions, or what a module has (a flag, a bound)."""
-    if variable.value is None or variable.source is None:
+    """Whether what comes from there is asked for what it holds: one plain number, without dimensions, or a vector that a module has (a flag, a bound)."""
+    rank = fake.dim()
+    if variable.value is None or variable.source is None or rank > 1:
         return False
-    return (not fake.dim() or is_module_owned(variable.source)) and _is_one(fake)
+    if rank:  # as those of nearly all layers are
+        size = fake.size(0)
+        if type(size) is not int or size != 1 or not is_module_owned(variable.source):
+            return False
+    return _is_one(fake)
 
 
 def _is_one(tensor: torch.Tensor) -> bool:
