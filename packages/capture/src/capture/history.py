@@ -5,6 +5,7 @@ In: the sizes, strides and numbers that each capture read. Out: which of them ch
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Hashable, Iterable, Mapping
 from types import CodeType
@@ -53,6 +54,11 @@ class History:
         """Whether the first capture met another value."""
         met = self._met.get(place)
         return met is not None and not _same(met[0][1], value)
+
+    def turns(self, place: Place, value: Number) -> int:
+        """How often a value met at a place was another than that of the capture before."""
+        met = [number for _, number in self._met.get(place, ())]
+        return sum(not _same(before, after) for before, after in itertools.pairwise([*met, value]))
 
     def class_of(self, place: Place) -> Hashable:
         """Equal for places that held equal numbers at each capture so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import capture
+from capture.evaluator.scalars import Held, ScalarTensors
 
 
 def chunks(x: Any) -> Any:
@@ -67,6 +69,30 @@ def test_buffers_are_guarded_to_hold_the_same() -> None:
             compiled(x)
     module.kernel.fill_(5)
     assert torch.equal(compiled(x), module(x))
+
+
+class PaddedApart(torch.nn.Module):
+    """Decides by a length that is padded by what a buffer says: nothing but the padding reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kernel", torch.tensor(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.pad(x, (self.kernel - 1, self.kernel))
+        return y * 2 if y.shape[-1] > 20 else y
+
+
+def test_numbers_that_kernels_read_are_known_to_decisions_by_sizes() -> None:
+    module = PaddedApart()
+    compiled = capture.compile(module)
+    x = torch.randn(2, 12)
+    assert torch.equal(compiled(x), module(x))
+    report = compiled.session.report
+    assert report.graph_count == 1 and not report.breaks
+    for width in (4, 6, 5):
+        module.kernel.fill_(width)
+        assert torch.equal(compiled(x), module(x))
 
 
 def test_a_number_that_changes_is_not_kept() -> None:
@@ -188,3 +214,121 @@ def test_other_numbers_that_lie_in_the_same_memory() -> None:
     x = torch.randn(5)
     (found, *others), (wanted, *expected) = capture.compile(reread)(x), reread(x)
     assert torch.equal(found, wanted) and others == expected
+
+
+@pytest.mark.parametrize(
+    "decides",
+    [
+        lambda p: p < 0.0,
+        lambda p: 0 > p,
+        lambda p: p.ge(0),
+        lambda p: torch.le(p, 1.0),
+        lambda p: torch.greater(p, 1.5),
+        lambda p: (p < -1e-3).item(),
+    ],
+)
+def test_a_decision_that_is_the_same_whatever_is_drawn(decides: Any) -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            if decides(torch.rand([])):
+                x = x + 1
+            x = x * 2
+        return x + torch.rand(3)
+
+    compiled = capture.compile(dropped, fullgraph=True)
+    torch.manual_seed(0)
+    found = compiled(torch.ones(3))
+    torch.manual_seed(0)
+    assert torch.equal(found, dropped(torch.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "decides",
+    [
+        lambda p: p < 0.1,
+        lambda p: p > 0.0,  # which may be drawn
+        lambda p: p > -1e-60,  # which is 0 in float32
+        lambda p: p.add_(1) > 1.5,
+        lambda p: p.view(torch.int32) > 5,
+        lambda p: torch.rand([]) < p,
+        lambda p: p.neg_() < 0.0,
+    ],
+)
+def test_a_decision_by_what_is_drawn(decides: Any) -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        if decides(torch.rand([])):
+            x = x + 1
+        return x * 2
+
+    compiled = capture.compile(dropped)
+    for seed in range(8):
+        torch.manual_seed(seed)
+        found = compiled(torch.ones(3))
+        torch.manual_seed(seed)
+        assert torch.equal(found, dropped(torch.ones(3)))
+    assert compiled.session.report.breaks
+
+
+class Started(torch.nn.Module):
+    """Starts with what it sees first, as layers do that normalise or quantise; `flag` and `low` are scalars or vectors of one."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.register_buffer("flag", torch.zeros(shape))
+        self.register_buffer("low", torch.full(shape, -1e-5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.flag:
+            self.flag.fill_(1)
+            x = x + 1
+        if self.low.min() > -1.1e-5 and self.low.max() < 1.1e-5:
+            self.low = self.low + x.min()
+        else:
+            self.low = self.low * 0.5 + x.min() * 0.5
+        return x + self.low
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_what_a_modules_flag_decides_is_guarded(shape: tuple[int, ...]) -> None:
+    module, plain = Started(*shape), Started(*shape)
+    compiled = capture.compile(module)
+    for number in range(6):
+        x = torch.arange(3.0) + number + 1
+        assert torch.equal(compiled(x), plain(x))
+        assert torch.equal(module.low, plain.low)
+    report = compiled.session.report
+    assert report.graph_count == 2 and not report.breaks
+
+
+def test_a_decision_that_turns_at_each_call_is_not_kept() -> None:
+    class Turning(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in "abcd":
+                self.register_buffer(name, torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for flag in (self.a, self.b, self.c, self.d):
+                x = x + 1 if flag > 0 else x * 2
+            return x
+
+    module, plain = Turning(), Turning()
+    compiled = capture.compile(module)
+    x = torch.randn(3)
+    for number in range(40):
+        for place, name in enumerate("abcd"):
+            for each in (module, plain):
+                getattr(each, name).fill_(float(number * 7 >> place & 1) + number * 1e-3 * (number * 7 >> place & 1))
+        assert torch.equal(compiled(x), plain(x))
+    report = compiled.session.report
+    assert report.breaks and report.frames < 20 and not report.skipped
+
+
+def test_a_guard_on_a_decision_keeps_nothing_of_the_evaluation() -> None:
+    module = Started(1)
+    compiled = capture.compile(module)
+    for number in range(3):
+        compiled(torch.arange(3.0) + number + 1)
+    assert compiled.session.report.graph_count == 2
+    gc.collect()
+    assert not [each for each in gc.get_objects() if type(each) in (ScalarTensors, Held)]

@@ -24,6 +24,8 @@ from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print
 _SIZE, _DIM, _STRIDE = torch.Tensor.size, torch.Tensor.dim, torch.Tensor.stride
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _READS = {int: "value", float: "float"}
+#: A flag turns once for each module of its class, of which there are few. What turns more often would be a capture for each of its combinations.
+_TURNS = 4
 
 
 class DynamicSizes:
@@ -116,6 +118,12 @@ class DynamicSizes:
     def is_steady(self, source: Source, held: Number) -> bool:
         """Whether a scalar tensor held the same at each capture so far."""
         return not self._meet((self.name(source), "holds"), held)
+
+    def is_settled(self, source: Source, where: str, decided: bool) -> bool:
+        """Whether what a scalar tensor holds seldom came to decide otherwise there, from one capture to the next."""
+        place = self.name(source), "decides", where
+        self.met[place] = decided
+        return self._history.turns(place, decided) <= _TURNS
 
     def name(self, source: Source) -> str:
         """A source's name, and its alone: an argument and a global may be called the same."""

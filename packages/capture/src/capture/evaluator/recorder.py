@@ -129,7 +129,7 @@ class GraphRecorder:
         self.sets_state = False
         self.refusals = refusals
         self._ranges = NumberRanges()
-        self._scalars = ScalarTensors(guards, dynamic_sizes.is_steady)
+        self._scalars = ScalarTensors(guards, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
         self.autograd = AutogradHistory()
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
@@ -285,6 +285,7 @@ class GraphRecorder:
             return made.method(self._m, "requires_grad_", [], {})
         tells = _TELLS in self._effects.ran_ahead
         if tells or self._scalars.some_are_made:
+            self._scalars.look(self.fakes)
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         lasting, risks, draws = self.fake_mode.lasting, self.fake_mode.risks, self.fake_mode.draws
@@ -521,13 +522,16 @@ class GraphRecorder:
         return decided
 
     def told(self, tensor: Tensor) -> Any:
-        """The number that a tensor holds, guarded to stay so, where that is to be known; None where it is not."""
+        """The number that a tensor holds, or whether it is true, guarded to stay so, where that is to be known; None where it is not."""
+        self._scalars.look(self.fakes)
         number = self._scalars.number(tensor.fake, _TELLS in self._effects.ran_ahead)
         if number is not None:
             self._scalars.keep(tensor.fake)
         elif self._scalars.number(tensor.fake, True) is not None:
             self._effects.ran_ahead.add(_TELLS)
             raise EvaluateAgain("numbers that tensors hold")
+        else:
+            number = self._scalars.truth(tensor.fake, self._state.where())
         return number
 
     def _try_with_numbers(self, expr: Any) -> None:

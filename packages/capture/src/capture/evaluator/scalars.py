@@ -18,11 +18,13 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped
-from capture.sources import Source
+from capture.sources import Source, is_module_owned
 from capture.trace_rules import is_recorded_builtin
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
 from symshapes import FakeTensor, dataclass, is_unbacked, print_expr, python_kernels
+
+from .drawn_scalars import DrawnScalars
 
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
@@ -41,26 +43,33 @@ Layout = tuple[tuple[int, ...], tuple[int, ...], int, object]
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
-    """What a tensor holds, as computed of what `origins` held when the frame began."""
+class Value:
+    """How what a tensor holds is computed: a guard may live on with it, and keeps nothing of the evaluation."""
 
-    origins: tuple[Tensor, ...]
     compute: Callable[[Given], torch.Tensor]
-    #: Whether it is what its one origin holds but for numbers added to it, which is another one at each call where steps are counted.
-    counts: bool
-    layout: Layout
 
-    def value(self, given: Given) -> torch.Tensor:
+    def of(self, given: Given) -> torch.Tensor:
         """A real tensor; what is computed of others is left in `given`."""
         found = given.get(id(self))
         if found is None:
             found = given[id(self)] = self.compute(given)
         return found
 
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What a tensor holds, as computed of what `origins` held when the frame began."""
+
+    origins: tuple[Tensor, ...]
+    value: Value
+    #: Whether it is what its one origin holds but for numbers added to it, which is another one at each call where steps are counted.
+    counts: bool
+    layout: Layout
+
     def now(self) -> torch.Tensor:
         """What it holds at this call."""
         with torch.no_grad(), beneath_levels():
-            return self.value(
+            return self.value.of(
                 {id(origin): origin.value.detach() for origin in self.origins if origin.value is not None}
             )
 
@@ -88,24 +97,27 @@ class _Made:
 
 
 @dataclass(frozen=True, eq=False)
+class Number:
+    """How a number is computed of those that tensors hold."""
+
+    function: Callable[..., Any]
+    values: tuple[Value, ...]
+
+    def of(self, given: Given) -> Any:
+        """The number."""
+        return self.function(*[value.of(given).item() for value in self.values])
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """A number computed of those that tensors hold: a length of rows that a padding added to."""
 
-    function: Callable[..., Any]
-    of: tuple[Held, ...]
-
-    @property
-    def origins(self) -> tuple[Tensor, ...]:
-        """Of all that it is computed of."""
-        return tuple([origin for held in self.of for origin in held.origins])
-
-    def value(self, given: Given) -> Any:
-        """The number."""
-        return self.function(*[held.value(given).item() for held in self.of])
+    origins: tuple[Tensor, ...]
+    value: Number
 
 
 #: Types of arguments that hold no others.
-_LEAVES = frozenset({*_PLAIN, torch.Tensor, FakeTensor, Held, Term})
+_LEAVES = frozenset({*_PLAIN, torch.Tensor, FakeTensor, Held, Term, Value, Number})
 
 
 def _leaves(args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -136,10 +148,13 @@ def _condition(expr: Any, symbols: Sequence[Any]) -> Callable[..., Any]:
 class ScalarTensors:
     """What of one attempt's scalar tensors is known."""
 
-    def __init__(self, guards: Guards, steady: Callable[[Source, Any], bool]) -> None:
+    def __init__(
+        self, guards: Guards, steady: Callable[[Source, Any], bool], settled: Callable[[Source, str, bool], bool]
+    ) -> None:
         self._guards = guards
-        #: Whether earlier captures met the same number in a tensor from there.
+        #: Whether earlier captures met the same number in a tensor from there; and seldom decided otherwise by it at that place.
         self._steady = steady
+        self._settled = settled
         self._variables: Mapping[int, Tensor] = {}
         #: By the storage, what the last tensor that was made of it held, None where that is not known, and how often it was written to then.
         self._held: dict[object, tuple[Held | None, int]] = {}
@@ -151,6 +166,9 @@ class ScalarTensors:
         self.some_are_made = False
         self._numbers: dict[Any, Held] = {}
         self._lost = False
+        #: Whether torch's settings were others when something was computed.
+        self._set_anew = False
+        self._drawn = DrawnScalars()
 
     def recorded(
         self,
@@ -169,13 +187,26 @@ class ScalarTensors:
             held = self._of(args[0])
             if held is not None and result.node.expr.is_Symbol:
                 self._numbers.setdefault(result.node.expr, held)
-        elif effect or not isinstance(result, torch.Tensor) or self._is_of_unknown(args):
+        elif effect:
+            if isinstance(result, FakeTensor) and not result.dim() and _is_one(result):
+                self._drawn.note(target, result)
+        elif not isinstance(result, torch.Tensor):
+            return
+        elif (answer := self._drawn.comparison(target, args)) is not None:
+            told = Value(lambda given: torch.tensor(answer, device="cpu"))
+            self._hold(result, Held((), told, True, _layout(result)))
+        elif self._is_of_unknown(args):
             return
         elif not is_wrapped(result) and _is_short(result):
             self._compute(target, args, kwargs, result)
 
+    def look(self, variables: Mapping[int, Tensor]) -> None:
+        """There are these tensors by now, by the identity of their fakes."""
+        self._variables = variables
+
     def settle(self) -> None:
         """Torch's settings are about to change: what calls so far made of numbers is computed under those of now."""
+        self._set_anew = True
         for made in self._unmade:
             with contextlib.suppress(Exception):  # the program's own, which the run will tell
                 made({})
@@ -195,11 +226,11 @@ class ScalarTensors:
             return None
         condition = _condition(value.node.expr, symbols)
         brought = dict.fromkeys(origins, 0)
-        computes = [each.compute for each in known]
+        values = [each.value for each in known]
 
         def now(tensor: torch.Tensor | None) -> bool:
             given = {} if tensor is None else {key: tensor.detach() for key in brought}
-            return bool(condition(*[compute(given).item() for compute in computes]))
+            return bool(condition(*[value.of(given).item() for value in values]))
 
         (origin,) = origins.values() if origins else (None,)
         assert origin is None or origin.value is not None
@@ -211,18 +242,39 @@ class ScalarTensors:
             return decided
 
         def same(tensor: Any) -> bool:
-            alone = isinstance(tensor, torch.Tensor) and _is_scalar(tensor) and held_alone(tensor)
-            return alone and now(tensor) is decided
+            return _is_alone(tensor) and now(tensor) is decided
 
         told = print_expr(value.node.expr, "python")
         self._guards.predicate(origin, same, f"what {{}} holds decides the same: {told} is {decided}")
+        return decided
+
+    def truth(self, fake: Any, where: str) -> bool | None:
+        """Whether what a tensor holds, as one from outside tells it, is true at this place, and stays so by a guard; None where only the run
+        can tell, and where that has turned often."""
+        held = None if self._lost or self._set_anew else self._of(fake)
+        origins = {} if held is None else {id(origin): origin for origin in held.origins}
+        if held is None or len(origins) != 1:
+            return None
+        ((at, origin),) = origins.items()
+        try:
+            decided = bool(held.now())
+        except Exception:  # the program's own, which the run will tell
+            return None
+        if origin.source is None or not self._settled(origin.source, where, decided):
+            return None
+        value = held.value
+
+        def same(tensor: Any) -> bool:
+            return _is_alone(tensor) and bool(value.of({at: tensor.detach()})) is decided
+
+        self._guards.predicate(origin, same, f"what {{}} holds decides the same: it is {decided} at {where}")
         return decided
 
     # The numbers themselves
 
     def could_tell(self, expr: Any, variables: Mapping[int, Tensor]) -> bool:
         """Whether all numbers of an expression are held by tensors of which it can be told."""
-        self._variables = variables
+        self.look(variables)
         self.note_numbers([*self._results, *(v.fake for v in variables.values() if v.value is not None)])
         symbols = expr.free_symbols
         if not symbols or self._lost or not symbols <= self._numbers.keys():
@@ -238,14 +290,12 @@ class ScalarTensors:
     def note_numbers(self, values: Any) -> None:
         """These stood for numbers in a call, which are symbols now."""
         for fake in tree_leaves(values):
-            found = (
-                getattr(fake, "from_data", {}).get("item")
-                if isinstance(fake, torch.Tensor) and _is_scalar(fake)
-                else None
-            )
-            held = self._of(fake) if found is not None and found[0] == fake.fake_mode.state_of(fake) else None
-            if found is not None and held is not None and found[1].node.expr.is_Symbol:
-                self._numbers.setdefault(found[1].node.expr, held)
+            found = fake.fake_mode.number_in(fake) if isinstance(fake, FakeTensor) and _is_one(fake) else None
+            if found is None or not is_unbacked(found) or not found.node.expr.is_Symbol:
+                continue
+            held = self._of(fake)
+            if held is not None:
+                self._numbers.setdefault(found.node.expr, held)
 
     def number(self, fake: Any, of_inputs: bool) -> Any:
         """What a tensor holds, a number or a list, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
@@ -274,7 +324,7 @@ class ScalarTensors:
         for arg in args:
             if type(arg) is FakeTensor and arg.storage_key not in self._held:
                 variable = self._variables.get(id(arg))
-                if variable is None or variable.value is None or arg.dim():
+                if variable is None or not _tells(variable, arg):
                     return True
         return False
 
@@ -287,12 +337,12 @@ class ScalarTensors:
             held, writes = self._held[key]
             return None if held is None or writes + just != _writes(fake) else _part(held, _layout(fake))
         variable = self._variables.get(id(fake))
-        if variable is None or variable.value is None or variable.source is None or not _is_scalar(fake):
+        if variable is None or not _tells(variable, fake) or _writes(fake) != just:
             return None
-        if not held_alone(variable.value) or _writes(fake) != just:
+        if variable.value is None or not held_alone(variable.value):
             return None
         at = id(variable)
-        return self._note(fake, Held((variable,), lambda given: given[at], True, _layout(fake)))
+        return self._note(fake, Held((variable,), Value(lambda given: given[at]), True, _layout(fake)))
 
     def _compute(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
         """A call without effects has made a short tensor: of numbers alone, or of tensors of which is known what they hold."""
@@ -312,10 +362,13 @@ class ScalarTensors:
         if (target if isinstance(target, str) else target.__name__) in self._python_kernels:
             return  # what that does is done when the program runs
         origins = {id(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins}
+        made_of, named_of = _mapped(
+            lambda leaf: leaf.value if isinstance(leaf, Held | Term) else leaf, made_of, named_of
+        )
 
         def compute(given: Given) -> torch.Tensor:
             real, named = _mapped(
-                lambda leaf: leaf.value(given) if isinstance(leaf, Held | Term) else leaf, made_of, named_of
+                lambda leaf: leaf.of(given) if isinstance(leaf, Value | Number) else leaf, made_of, named_of
             )
             function = getattr(torch.Tensor, target) if isinstance(target, str) else target
             with torch.no_grad():
@@ -323,16 +376,20 @@ class ScalarTensors:
             return found.detach()
 
         if origins:
-            if not _is_scalar(result):
+            if not _is_one(result):
                 return
-            held = Held(tuple(origins.values()), compute, False, _layout(result))
+            held = Held(tuple(origins.values()), Value(compute), False, _layout(result))
         else:
             made = _Made(compute, result.dtype, _layout(result))
             self._unmade.append(made)
-            held = Held((), made, True, made.layout)
-            self.some_are_made = True
+            held = Held((), Value(made), True, made.layout)
+        self._hold(result, held)
+
+    def _hold(self, result: Any, held: Held) -> None:
+        """A call has made what is known."""
+        self.some_are_made = self.some_are_made or not held.origins
         self._note(result, held)
-        if _is_scalar(result):
+        if _is_one(result):
             self._results.append(result)
 
     @functools.cached_property
@@ -351,8 +408,11 @@ class ScalarTensors:
         if not is_unbacked(leaf):
             return leaf
         symbols = sorted(leaf.node.expr.free_symbols, key=str)
-        held = tuple([self._numbers[symbol] for symbol in symbols if symbol in self._numbers])
-        return Term(_condition(leaf.node.expr, symbols), held) if len(held) == len(symbols) else leaf
+        held = [self._numbers[symbol] for symbol in symbols if symbol in self._numbers]
+        if len(held) < len(symbols):
+            return leaf
+        origins = tuple([origin for each in held for origin in each.origins])
+        return Term(origins, Number(_condition(leaf.node.expr, symbols), tuple([each.value for each in held])))
 
     def _write(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         amount = self._amount(args[1]) if target in _ADDING and len(args) == 2 and set(kwargs) <= {"alpha"} else None
@@ -374,7 +434,7 @@ class ScalarTensors:
         """The number that is added, the same at each call."""
         if type(other) in _NUMBERS:
             return other
-        held = self._of(other) if isinstance(other, torch.Tensor) and _is_scalar(other) else None
+        held = self._of(other) if isinstance(other, torch.Tensor) and _is_one(other) else None
         if held is None or held.origins:
             return None
         try:
@@ -389,12 +449,12 @@ class ScalarTensors:
 
 
 def _with_added(held: Held, amount: Any, alpha: Any) -> Held:
-    inner = held.compute  # a guard may live on with it, and shall not keep the evaluation
+    value = held.value
 
     def compute(given: Given) -> torch.Tensor:
-        return inner(given).detach().clone().add_(amount, alpha=alpha)
+        return value.of(given).detach().clone().add_(amount, alpha=alpha)
 
-    return Held(held.origins, compute, held.counts, held.layout)
+    return Held(held.origins, Value(compute), held.counts, held.layout)
 
 
 def _part(held: Held, layout: Layout) -> Held | None:
@@ -413,24 +473,42 @@ def _part(held: Held, layout: Layout) -> Held | None:
     if 0 in size or not dense or not 0 <= begin <= begin + reach < math.prod(whole):
         return None
 
-    def compute(given: Given) -> torch.Tensor:
-        value = held.value(given).contiguous()
-        return value.as_strided(size, stride, value.storage_offset() + begin)
+    value = held.value
 
-    return Held(held.origins, compute, held.counts, layout)
+    def compute(given: Given) -> torch.Tensor:
+        found = value.of(given).contiguous()
+        return found.as_strided(size, stride, found.storage_offset() + begin)
+
+    return Held(held.origins, Value(compute), held.counts, layout)
 
 
 def _holds(number: Any) -> Callable[[Any], bool]:
     def holds(tensor: Any) -> bool:
-        alone = isinstance(tensor, torch.Tensor) and _is_scalar(tensor) and held_alone(tensor)
-        return alone and bool(tensor.item() == number)
+        return _is_alone(tensor) and bool(tensor.item() == number)
 
     return holds
 
 
-def _is_scalar(tensor: torch.Tensor) -> bool:
-    """Whether it is one plain number on the CPU."""
-    return tensor.dim() == 0 and tensor.device.type == "cpu" and not tensor.dtype.is_complex
+def _is_alone(tensor: Any) -> bool:
+    """Whether it is one plain number on the CPU that is no other tensor's, too."""
+    return isinstance(tensor, torch.Tensor) and _is_one(tensor) and held_alone(tensor)
+
+
+def _tells(variable: Tensor, fake: Any) -> bool:
+    """Whether what comes from there is asked for what it holds: one plain number, without dimensions, or a vector that a module has (a flag, a bound)."""
+    rank = fake.dim()
+    if variable.value is None or variable.source is None or rank > 1:
+        return False
+    if rank:  # as those of nearly all layers are
+        size = fake.size(0)
+        if type(size) is not int or size != 1 or not is_module_owned(variable.source):
+            return False
+    return _is_one(fake)
+
+
+def _is_one(tensor: torch.Tensor) -> bool:
+    """Whether it is one plain number on the CPU, whatever its dimensions."""
+    return _is_short(tensor) and math.prod(tensor.shape) == 1
 
 
 def _is_short(tensor: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import ANYTHING, NOTHING, OperatorFacts, errors
 from symshapes.facts.layout import same_size
-from symshapes.fake.contents import note_content, state_of
+from symshapes.fake.contents import content_of, note_content
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -331,9 +331,9 @@ class FakeMode(InfraMode):
             self.written[tensor.storage_key] = self.written.get(tensor.storage_key, 0) + 1
             self.wrote_apart = self.wrote_apart or tensor.storage_key in self._apart
 
-    def state_of(self, tensor: FakeTensor) -> Any:
-        """What is another after each write to a fake."""
-        return state_of(tensor)
+    def number_in(self, tensor: FakeTensor) -> Any:
+        """What stands for the one number that a fake holds now; None where nobody has asked for it since it was written to."""
+        return self.counts.get((content_of(tensor), "item"))
 
     def _note_unsaid(self, written: list[FakeTensor]) -> None:
         self.effects += bool(written)

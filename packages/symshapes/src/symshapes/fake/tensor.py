@@ -29,7 +29,7 @@ class Mode(Protocol):
     numbers_read: list[Any]
     """The tensors with a `number` that was asked for."""
     counts: dict[Any, Any]
-    """How many elements are not zero, by what a tensor holds (`contents.py`)."""
+    """By what a tensor holds (`contents.py`): how many elements are not zero; with "item", the number that its one element is."""
     written: dict[object, int]
     """How often operators wrote to a storage, also where no version tells (`Tensor.data`); of what is written without saying so, as
     far as numbers in data are symbols."""
@@ -44,6 +44,10 @@ class Mode(Protocol):
         """The fake of a real tensor, all sizes static."""
         ...
 
+    def number_in(self, tensor: FakeTensor) -> Any:
+        """What stands for the one number that a fake holds now; None where nobody has asked for it since it was written to."""
+        ...
+
 
 class FakeTensor(torch.Tensor):
     """A tensor whose operations compute metadata only.
@@ -56,7 +60,6 @@ class FakeTensor(torch.Tensor):
     fake_mode: Mode
     storage_key: object
     lazy_flags: int
-    from_data: dict[Any, tuple[Any, Any]]
     number: tuple[int, Any] | None
     """Of one whose elements are known: its version then, and what `tolist` gives."""
     made_by: tuple[Any, Any]
@@ -68,7 +71,6 @@ class FakeTensor(torch.Tensor):
     as often. Of others once it was asked for, by `meta_of`."""
     __slots__ = (
         "fake_mode",
-        "from_data",
         "lazy_flags",
         "made_by",
         "number",
