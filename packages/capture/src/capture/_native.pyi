@@ -348,6 +348,9 @@ def keys_act(dictionary: dict[Any, Any], /) -> bool:
 def annotations_held(function: FunctionType, /) -> dict[str, Any] | None:
     """A function's annotations if they have been made, or given to it, else None: nothing is run to make them."""
 
+def annotate_with(function: FunctionType, annotate: Any, /) -> None:
+    """Give a function what makes annotations; those that it has already stay. Only from 3.14."""
+
 def special_method(value: object, number: int, /) -> Any:
     """What a LOAD_SPECIAL of this number finds, bound to the object; raises what that raises. Only from 3.14."""
 

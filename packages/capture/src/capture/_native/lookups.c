@@ -94,6 +94,18 @@ annotations_held(PyObject *Py_UNUSED(module), PyObject *op)
 }
 
 #if PY_VERSION_HEX >= 0x030E0000
+/* As setting its __annotate__, which would drop the annotations that are there. */
+PyObject *
+annotate_with(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *op, *annotate;
+    if (!PyArg_ParseTuple(args, "O!O:annotate_with", &PyFunction_Type, &op, &annotate)) {
+        return NULL;
+    }
+    Py_XSETREF(((PyFunctionObject *)op)->func_annotate, Py_NewRef(annotate));
+    Py_RETURN_NONE;
+}
+
 /* What the interpreter finds by its number, bound to the object, where that may push a function and the object. */
 PyObject *
 special_method(PyObject *Py_UNUSED(module), PyObject *args)

@@ -368,6 +368,7 @@ static PyMethodDef methods[] = {
     {"keys_act", keys_act, METH_O, "Whether looking something up in a dictionary may run code of its keys'."},
     {"annotations_held", annotations_held, METH_O, "A function's annotations if they have been made, else None."},
 #if PY_VERSION_HEX >= 0x030E0000
+    {"annotate_with", annotate_with, METH_VARARGS, "Give a function what makes annotations; those made already stay."},
     {"special_method", special_method, METH_VARARGS, "What LOAD_SPECIAL finds by its number, bound."},
 #endif
     {"is_over", is_over, METH_O, "Whether a frame was left for good."},

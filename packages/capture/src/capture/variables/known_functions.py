@@ -25,7 +25,7 @@ from . import modules
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .caches import Cached
 from .constants import Constant, Known
-from .functions import Function, Method, make_function
+from .functions import Function, Method, have_annotations, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
 from .instances import Instance
 from .lookups import MISSING, check_as_found, class_lookup, has_entry, shown_type
@@ -177,6 +177,7 @@ def _note_signature(m: Interpreter, function: Function) -> None:
     real: Any = function.real
     while isinstance(real, types.FunctionType):
         check_as_found(m, real.__dict__, real.__kwdefaults__, _native.annotations_held(real))
+        have_annotations(m, real)
         real = real.__dict__.get("__wrapped__")
     m.guards.note_signature(function)
 

@@ -273,3 +273,58 @@ def break_in_generators(x):
         total = total + each
     first = next(steps(x))
     return total, first
+
+
+@program
+def annotations_that_are_set(x):
+    def inner(a: int):
+        return a
+
+    def other(a: int):
+        return a
+
+    inner.__annotations__ = {"a": str}
+    before = inner.__annotations__, inner.__annotate__
+    inner.__annotate__ = lambda form: {"form": form}
+    held = other.__annotations__
+    other.__annotate__ = None
+    return inner(x), before, inner.__annotations__, other.__annotations__ is held, other.__annotate__
+
+
+@program
+def break_annotations_beside_what_makes_them(x):
+    def inner(a: int):
+        return a
+
+    held = inner.__annotations__
+    held["b"] = 1
+    aside(inner)
+    return inner(x), inner.__annotations__ is held, inner.__annotate__ is not None, inner.__annotate__(1)
+
+
+@program
+def break_annotations_of_what_changes(x):
+    n = 1
+
+    def inner(a: n):
+        return a + n
+
+    def other(a: n):
+        return a
+
+    aside(inner, other)
+    n = 2
+    text = str(inspect.signature(inner))
+    n = 3
+    return inner(x), text, inner.__annotations__, other.__annotations__
+
+
+@program
+def break_unpacking_of_too_many(x):
+    def unpacked(values):
+        a, b = values
+        return a, b
+
+    several = [1, 2, 3, 4]
+    found = [outcome(lambda each=each: unpacked(each)) for each in (several, tuple(several), dict.fromkeys(several))]
+    return x + 1, found, outcome(lambda: unpacked("abc")), outcome(lambda: unpacked(range(3)))
