@@ -146,7 +146,7 @@ def _for_real(
             part for each in group[:-1] for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])
         ]
         made[id(group[0])] = [*ahead, *_as_own(frame, plain_form(last)), *after]
-    return [*_merge(instructions, kept, made, members), *aside]
+    return [*_merge(frame, instructions, kept, made, members), *aside]
 
 
 def _leaves_where_held(frame: Interrupted, away: Instruction, like: Instruction) -> list[Instruction]:
@@ -312,7 +312,11 @@ def _continued(
 
 
 def _merge(
-    instructions: list[Instruction], kept: list[Instruction], made: dict[int, list[Instruction]], members: set[int]
+    frame: Interrupted,
+    instructions: list[Instruction],
+    kept: list[Instruction],
+    made: dict[int, list[Instruction]],
+    members: set[int],
 ) -> list[Instruction]:
     """The handlers' code and what is made for real, which that may lead back to, in the program's order.
 
@@ -325,7 +329,7 @@ def _merge(
         if id(each) in members:
             out += made.get(id(each), ())
         elif id(each) in remain:
-            out += plain_form(each) if leads_back else (each,)
+            out += _as_own(frame, plain_form(each) if leads_back else [each])
     return out
 
 
