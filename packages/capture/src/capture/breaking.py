@@ -10,7 +10,7 @@ import builtins
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from symshapes import dataclass
@@ -171,7 +171,7 @@ def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
     ):
         return step
     name = read.argval
-    check = build.call_function(build.load_const(check_bound), build.load_closure(name), build.load_const(name))
+    check = build.call_function(build.load_const(_native.check_bound), build.load_closure(name), build.load_const(name))
     check += build.pop()
     # Jumps to the operation find this first.
     again = Instruction(read.opname, argval=name)
@@ -201,7 +201,7 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
         result = generated.own("result")
         call += [
             *build.store_fast(result),
-            *build.call_function(build.load_const(check_initialised), build.load_fast(result)),
+            *build.call_function(build.load_const(_native.check_initialised), build.load_fast(result)),
             *build.pop(),
             *build.delete_fast(result),
         ]
@@ -265,18 +265,6 @@ def passing_on(code: CodeType, which: int) -> FunctionType:
     made = assemble(body, like=code, argnames=names, varnames=names, cellvars=(), freevars=())
     _set_apart(made)
     return FunctionType(made, {"__builtins__": builtins}, code.co_name)
-
-
-def check_initialised(result: Any) -> None:
-    """What ``type.__call__`` says of what ``__init__`` returns."""
-    if result is not None:
-        raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
-
-
-def check_bound(cell: CellType, name: str) -> None:
-    """What reading a function's own variable says where it has no value."""
-    if cell == CellType():  # as no other is, whatever it holds
-        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 def _taken(

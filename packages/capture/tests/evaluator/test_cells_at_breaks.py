@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -111,3 +112,36 @@ def test_a_variable_of_the_frames_own_without_a_value(fn: Callable[..., Any], ma
     compiled = capture.compile(fn)
     for _ in range(2):
         assert outcome(compiled) == outcome(fn)
+
+
+class Returns:
+    def __init__(self, x: Any) -> None:
+        stop()
+        return x  # type: ignore[return-value]  # noqa: PLE0101
+
+
+def test_what_is_raised_for_the_interpreter_has_no_frame_of_ours() -> None:
+    def names(error: BaseException) -> list[str]:
+        return [each.name for each in traceback.extract_tb(error.__traceback__)]
+
+    def of_a_cell(x: Any) -> Any:
+        def inner() -> Any:
+            return a
+
+        stop()
+        try:
+            a = x.nothing
+        except AttributeError:
+            try:
+                return a
+            except UnboundLocalError as error:
+                return names(error)
+
+    def of_an_object(x: Any) -> Any:
+        try:
+            Returns(x)
+        except TypeError as error:
+            return names(error)
+
+    for fn in (of_a_cell, of_an_object):
+        assert capture.compile(fn)(torch.ones(2)) == fn(torch.ones(2)) == [fn.__name__]
