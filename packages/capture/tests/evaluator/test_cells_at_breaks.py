@@ -117,7 +117,7 @@ def test_a_variable_of_the_frames_own_without_a_value(fn: Callable[..., Any], ma
 class Returns:
     def __init__(self, x: Any) -> None:
         stop()
-        return x  # type: ignore[return-value]  # noqa: PLE0101
+        return x  # type: ignore[return-value]
 
 
 def test_what_is_raised_for_the_interpreter_has_no_frame_of_ours() -> None:

@@ -328,3 +328,43 @@ def break_unpacking_of_too_many(x):
     several = [1, 2, 3, 4]
     found = [outcome(lambda each=each: unpacked(each)) for each in (several, tuple(several), dict.fromkeys(several))]
     return x + 1, found, outcome(lambda: unpacked("abc")), outcome(lambda: unpacked(range(3)))
+
+
+def all_given(*args, **kwargs):
+    return args, kwargs
+
+
+GAPS = functools.partial(all_given, functools.Placeholder, 2, functools.Placeholder, 4, key=5)
+
+
+@program
+def partial_with_places(x):
+    made = functools.partial(all_given, functools.Placeholder, 2)
+    method = functools.partial(torch.add, functools.Placeholder, 1)
+    return made(x), made(x, 3, key=4), GAPS(x, 3), GAPS(x, 3, 5, other=6), method(x)
+
+
+@program
+def break_partial_with_places(x):
+    made = functools.partial(all_given, functools.Placeholder, 2)
+    aside(made)
+    both = functools.partial(GAPS, x)
+    return (
+        made(x),
+        both(3),
+        outcome(lambda: made()),
+        outcome(lambda: functools.partial(all_given, functools.Placeholder)),
+        outcome(lambda: functools.partial(all_given, key=functools.Placeholder)),
+    )
+
+
+class WithPlaces:
+    def run(self, a, b):
+        return a, b
+
+    partly = functools.partialmethod(run, functools.Placeholder, 3)
+
+
+@program
+def break_methods_with_places(x):
+    return WithPlaces().partly(x + 1)
