@@ -22,6 +22,7 @@ from .building import builds
 from .classes import METADATA, Class
 from .constants import CONSTANT_TYPES
 from .lookups import abstract_methods
+from .made_annotations import have_annotations
 
 #: Functions in what a class's body makes of them.
 _PARTS: dict[type, tuple[str, ...]] = {
@@ -52,6 +53,8 @@ class AlikeClass(Class):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         assert self.source is not None
         if name in METADATA:
+            if name == "__annotations__":
+                have_annotations(m, self.value)
             return m.builder.wrap(m.builder.fold(getattr, [self.value, name]), Attr(self.source, name))
         return super().attribute(m, name)
 

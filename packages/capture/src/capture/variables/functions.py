@@ -13,7 +13,7 @@ from capture.bytecode import Instruction, build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
-from capture.trace_rules import is_library_line, only_reads
+from capture.trace_rules import is_library_line
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
@@ -21,6 +21,7 @@ from .building import builds, known_part, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .lookups import check_as_found, own_entry
+from .made_annotations import have_annotations
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
 
@@ -388,32 +389,6 @@ class Function(Variable):
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
-
-
-def has_annotations(real: types.FunctionType) -> bool:
-    """Whether a function's annotations are made already, or nothing is to make any."""
-    return getattr(real, "__annotate__", None) is None or _native.annotations_held(real) is not None
-
-
-def have_annotations(m: Interpreter, real: types.FunctionType) -> None:
-    """Have those of a function from outside made now, of what is outside: the frame may not have changed that."""
-    changes = m.effects.has_changed_inputs() or m.globals.written or m.classes.rewritten
-    if changes and not has_annotations(real):
-        raise Unsupported("annotations that are made of what the frame has changed")
-    made_annotations(real)
-
-
-def made_annotations(real: types.FunctionType) -> None:
-    """Have a function's annotations made, from 3.14, if that only reads: they stay then what they are. Else raises ``Unsupported``."""
-    if has_annotations(real):
-        return
-    annotate = getattr(real, "__annotate__", None)
-    if not isinstance(annotate, types.FunctionType) or not only_reads(annotate.__code__):
-        raise Unsupported("annotations that are made by code of the program's")
-    try:
-        getattr(real, "__annotations__")  # noqa: B009
-    except Exception as error:
-        raise Unsupported(f"annotations that cannot be made: {error}") from error
 
 
 def _documentation(code: types.CodeType) -> str | None:

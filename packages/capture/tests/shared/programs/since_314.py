@@ -368,3 +368,27 @@ class WithPlaces:
 @program
 def break_methods_with_places(x):
     return WithPlaces().partly(x + 1)
+
+
+GLOBAL_KIND = int
+
+
+@program
+def break_annotations_of_a_class_that_change(x):
+    global GLOBAL_KIND
+    GLOBAL_KIND = int
+    n = 1
+
+    class Local:
+        a: n
+        b: GLOBAL_KIND
+
+    class Later:
+        a: n
+
+    aside()
+    n = 2
+    GLOBAL_KIND = float
+    found = Local.__annotations__, typing.get_type_hints(Later)
+    n = 3
+    return x + 1, found, Local.__annotations__, Later.__annotations__
