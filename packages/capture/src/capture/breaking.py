@@ -17,7 +17,7 @@ from symshapes import dataclass
 
 from . import _native
 from ._torch import hide_from_torch_compile
-from .bytecode import Instruction, assemble, build, decode
+from .bytecode import Handler, Instruction, assemble, build, decode
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .foreign import Foreign, Kind
@@ -90,7 +90,32 @@ def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruc
     else:
         stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), frame.foreign.most, broken=True)
     entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
-    return [*entry, *_for_real(frame, instructions, plain, stretch.steps)]
+    apart = _handled_apart(frame, instructions) if len(stretch.steps) == 1 else []
+    return [*entry, *_for_real(frame, instructions, plain, stretch.steps), *apart]
+
+
+def _handled_apart(frame: Interrupted, instructions: list[Instruction]) -> list[Instruction]:
+    """Code of its own for what handles the step's exceptions, to which its handlers lead then, where that comes back to the step with other locals.
+
+    What goes on behind the step is given those that have values where the frame stands. All goes on as it is written then. Empty where it need not be.
+    """
+    group = instructions[frame.index : group_end(instructions, frame.index) + 1]
+    kept = body_from(instructions, [each.handler.target for each in group if each.handler is not None])
+    members = {id(each) for each in group}
+    if not any(id(each) in members for each in kept):
+        return []
+    stored = {each.argval for each in kept if each.opname == "STORE_FAST"} & _read(frame, frame.index)
+    deleted = {each.argval for each in kept if each.opname == "DELETE_FAST"}
+    if stored <= frame.bound and deleted.isdisjoint(frame.bound):
+        return []
+    again = decode(frame.code)
+    place = {id(each): at for at, each in enumerate(instructions)}
+    for each in group:
+        if each.handler is not None:
+            target = again[place[id(each.handler.target)]]
+            each.handler = Handler(target, each.handler.depth, each.handler.lasti)
+    remains = body_from(again, [each.handler.target for each in group if each.handler is not None])
+    return [part for each in remains for part in _as_own(frame, [each])]
 
 
 def _read(frame: Interrupted, index: int) -> frozenset[str]:
@@ -115,7 +140,9 @@ def _for_real(
     ``plain`` are the instructions as they were, ``handled`` other handlers that are needed.
     """
     groups = {step.start: instructions[step.start : step.end + 1] for step in stretch.values()}
+    own = {id(each) for each in instructions}  # handlers may lead to other code
     inner = [i.handler.target for group in groups.values() for i in group if i.handler is not None]
+    inner = [each for each in inner if id(each) in own]
     kept = body_from(instructions, [*handled, *inner])
     made: dict[int, list[Instruction]] = {}
     members = {id(each) for group in groups.values() for each in group}
@@ -186,6 +213,7 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     end = group_end(instructions, frame.index)
     group = instructions[frame.index : end + 1]
     called, plain = group[-1], decode(frame.code)
+    apart = _handled_apart(frame, instructions)
     place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
     stretch = Stretch({}, frozenset())
     if frame.foreign is not None and not frame.drops:
@@ -211,12 +239,12 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     if steps:
         call += _leaves_where_held(frame, leaving[0], called)
         call += build.jump(instructions[end + 1])
-    handled = [i.handler.target for i in group if i.handler is not None]
+    handled = [i.handler.target for i in group if i.handler is not None and not apart]
     members = {id(each) for each in group}
     if frame.index not in steps and any(id(each) in members for each in body_from(instructions, handled)):
         # What handles its exceptions leads back to it.
         steps[frame.index] = Step(frame.index, end, place, None, tells=False, counts=True)
-    return [*_unset(stretch), *call, *leaving, *_for_real(frame, instructions, plain, steps, handled)]
+    return [*_unset(stretch), *call, *leaving, *_for_real(frame, instructions, plain, steps, handled), *apart]
 
 
 def _call_inner(generated: Names) -> list[Instruction]:
