@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import CellType, CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, Final, NoReturn, Protocol, final
 
 class Session(Protocol):
@@ -347,6 +347,15 @@ def keys_act(dictionary: dict[Any, Any], /) -> bool:
 
 def annotations_held(function: FunctionType, /) -> dict[str, Any] | None:
     """A function's annotations if they have been made, or given to it, else None: nothing is run to make them."""
+
+def check_bound(cell: CellType, name: str, /) -> None:
+    """Raise what reading a function's own variable raises where it has no value: where its cell is empty."""
+
+def check_initialised(result: object, /) -> None:
+    """Raise what ``type.__call__`` raises of what ``__init__`` returns, unless that is None."""
+
+def annotate_with(function: FunctionType, annotate: Any, /) -> None:
+    """Give a function what makes annotations; those that it has already stay. Only from 3.14."""
 
 def special_method(value: object, number: int, /) -> Any:
     """What a LOAD_SPECIAL of this number finds, bound to the object; raises what that raises. Only from 3.14."""

@@ -10,14 +10,14 @@ import builtins
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from symshapes import dataclass
 
 from . import _native
 from ._torch import hide_from_torch_compile
-from .bytecode import Instruction, assemble, build, decode
+from .bytecode import Handler, Instruction, assemble, build, decode
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .foreign import Foreign, Kind
@@ -90,7 +90,32 @@ def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruc
     else:
         stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), frame.foreign.most, broken=True)
     entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
-    return [*entry, *_for_real(frame, instructions, plain, stretch.steps)]
+    apart = _handled_apart(frame, instructions) if len(stretch.steps) == 1 else []
+    return [*entry, *_for_real(frame, instructions, plain, stretch.steps), *apart]
+
+
+def _handled_apart(frame: Interrupted, instructions: list[Instruction]) -> list[Instruction]:
+    """Code of its own for what handles the step's exceptions, to which its handlers lead then, where that comes back to the step with other locals.
+
+    What goes on behind the step is given those that have values where the frame stands. All goes on as it is written then. Empty where it need not be.
+    """
+    group = instructions[frame.index : group_end(instructions, frame.index) + 1]
+    kept = body_from(instructions, [each.handler.target for each in group if each.handler is not None])
+    members = {id(each) for each in group}
+    if not any(id(each) in members for each in kept):
+        return []
+    stored = {each.argval for each in kept if each.opname == "STORE_FAST"} & _read(frame, frame.index)
+    deleted = {each.argval for each in kept if each.opname == "DELETE_FAST"}
+    if stored <= frame.bound and deleted.isdisjoint(frame.bound):
+        return []
+    again = decode(frame.code)
+    place = {id(each): at for at, each in enumerate(instructions)}
+    for each in group:
+        if each.handler is not None:
+            target = again[place[id(each.handler.target)]]
+            each.handler = Handler(target, each.handler.depth, each.handler.lasti)
+    remains = body_from(again, [each.handler.target for each in group if each.handler is not None])
+    return [part for each in remains for part in _as_own(frame, [each])]
 
 
 def _read(frame: Interrupted, index: int) -> frozenset[str]:
@@ -115,7 +140,9 @@ def _for_real(
     ``plain`` are the instructions as they were, ``handled`` other handlers that are needed.
     """
     groups = {step.start: instructions[step.start : step.end + 1] for step in stretch.values()}
+    own = {id(each) for each in instructions}  # handlers may lead to other code
     inner = [i.handler.target for group in groups.values() for i in group if i.handler is not None]
+    inner = [each for each in inner if id(each) in own]
     kept = body_from(instructions, [*handled, *inner])
     made: dict[int, list[Instruction]] = {}
     members = {id(each) for group in groups.values() for each in group}
@@ -146,7 +173,7 @@ def _for_real(
             part for each in group[:-1] for part in (plain_form(each) if each.opname == "LOAD_SPECIAL" else [each])
         ]
         made[id(group[0])] = [*ahead, *_as_own(frame, plain_form(last)), *after]
-    return [*_merge(instructions, kept, made, members), *aside]
+    return [*_merge(frame, instructions, kept, made, members), *aside]
 
 
 def _leaves_where_held(frame: Interrupted, away: Instruction, like: Instruction) -> list[Instruction]:
@@ -171,7 +198,7 @@ def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
     ):
         return step
     name = read.argval
-    check = build.call_function(build.load_const(check_bound), build.load_closure(name), build.load_const(name))
+    check = build.call_function(build.load_const(_native.check_bound), build.load_closure(name), build.load_const(name))
     check += build.pop()
     # Jumps to the operation find this first.
     again = Instruction(read.opname, argval=name)
@@ -186,6 +213,7 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     end = group_end(instructions, frame.index)
     group = instructions[frame.index : end + 1]
     called, plain = group[-1], decode(frame.code)
+    apart = _handled_apart(frame, instructions)
     place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
     stretch = Stretch({}, frozenset())
     if frame.foreign is not None and not frame.drops:
@@ -201,7 +229,7 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
         result = generated.own("result")
         call += [
             *build.store_fast(result),
-            *build.call_function(build.load_const(check_initialised), build.load_fast(result)),
+            *build.call_function(build.load_const(_native.check_initialised), build.load_fast(result)),
             *build.pop(),
             *build.delete_fast(result),
         ]
@@ -211,12 +239,12 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     if steps:
         call += _leaves_where_held(frame, leaving[0], called)
         call += build.jump(instructions[end + 1])
-    handled = [i.handler.target for i in group if i.handler is not None]
+    handled = [i.handler.target for i in group if i.handler is not None and not apart]
     members = {id(each) for each in group}
     if frame.index not in steps and any(id(each) in members for each in body_from(instructions, handled)):
         # What handles its exceptions leads back to it.
         steps[frame.index] = Step(frame.index, end, place, None, tells=False, counts=True)
-    return [*_unset(stretch), *call, *leaving, *_for_real(frame, instructions, plain, steps, handled)]
+    return [*_unset(stretch), *call, *leaving, *_for_real(frame, instructions, plain, steps, handled), *apart]
 
 
 def _call_inner(generated: Names) -> list[Instruction]:
@@ -267,18 +295,6 @@ def passing_on(code: CodeType, which: int) -> FunctionType:
     return FunctionType(made, {"__builtins__": builtins}, code.co_name)
 
 
-def check_initialised(result: Any) -> None:
-    """What ``type.__call__`` says of what ``__init__`` returns."""
-    if result is not None:
-        raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
-
-
-def check_bound(cell: CellType, name: str) -> None:
-    """What reading a function's own variable says where it has no value."""
-    if cell == CellType():  # as no other is, whatever it holds
-        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
-
-
 def _taken(
     frame: Interrupted, instructions: list[Instruction], target: int, place: Place, like: Instruction
 ) -> list[Instruction]:
@@ -312,7 +328,11 @@ def _continued(
 
 
 def _merge(
-    instructions: list[Instruction], kept: list[Instruction], made: dict[int, list[Instruction]], members: set[int]
+    frame: Interrupted,
+    instructions: list[Instruction],
+    kept: list[Instruction],
+    made: dict[int, list[Instruction]],
+    members: set[int],
 ) -> list[Instruction]:
     """The handlers' code and what is made for real, which that may lead back to, in the program's order.
 
@@ -325,7 +345,7 @@ def _merge(
         if id(each) in members:
             out += made.get(id(each), ())
         elif id(each) in remain:
-            out += plain_form(each) if leads_back else (each,)
+            out += _as_own(frame, plain_form(each) if leads_back else [each])
     return out
 
 

@@ -207,7 +207,7 @@ class Finder:
         name = op.opname
         if name in _COMPUTES:
             operands = self._operands(start, op, place)
-            return self._made(start, place) if Kind.FOREIGN in operands or _is_plain(name, operands) else None
+            return self._made(start, place) if Kind.FOREIGN in operands or _is_plain(op, operands) else None
         return self._made(start, place) if name in _MOVES or name.startswith(_BRANCHES) else None
 
     def _operands(self, start: int, op: Instruction, place: Place) -> tuple[Kind, ...]:
@@ -285,11 +285,12 @@ class Finder:
         return Place(tuple(stack), bound, tuple(kinds), local)
 
 
-def _is_plain(name: str, operands: tuple[Kind, ...]) -> bool:
+def _is_plain(op: Instruction, operands: tuple[Kind, ...]) -> bool:
     """Whether a step that computes meets no tensors."""
-    if name == "BINARY_SUBSCR":
+    name, arg = current().subscript
+    if op.opname == name and arg in (None, op.arg):
         return Kind.TENSOR not in operands
-    if name not in _CALLS:
+    if op.opname not in _CALLS:
         return max(operands) <= Kind.BUILT_IN
     callee = operands[:2]
     return Kind.BUILT_IN in callee and max(operands) <= Kind.BUILT_IN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -290,3 +291,76 @@ def test_an_instance_of_one_that_is_global() -> None:
     same(fn, compiled, type(FOUND), x)
     FOUND.__class__ = make(a=8)
     same(fn, compiled, make(), x)
+
+
+class Told(property):
+    """A class of properties."""
+
+
+class Kept(functools.cached_property[Any]):
+    """A class of properties that are kept."""
+
+
+def around_functions(value: Any) -> Any:
+    class C:
+        @property
+        def read(self) -> Any:
+            return value
+
+        @Told
+        def told(self) -> Any:
+            return value
+
+        @functools.cached_property
+        def kept(self) -> Any:
+            return value
+
+        @Kept
+        def kept_too(self) -> Any:
+            return value
+
+        @functools.cache
+        def remembers(self) -> Any:
+            return value
+
+        @staticmethod
+        @functools.cache
+        def remembers_too() -> Any:
+            return value
+
+        @classmethod
+        @functools.cache
+        def of_class(cls) -> Any:
+            return value
+
+    C.read.fget.__isabstractmethod__ = value  # type: ignore[attr-defined]
+    return C
+
+
+LOOKS: list[Callable[[Any], Any]] = [
+    lambda cls: cls.read.__isabstractmethod__, lambda cls: cls.read.fget(None), lambda cls: cls().read, lambda cls: cls().told,
+    lambda cls: cls.told.fget(None), lambda cls: cls().kept, lambda cls: cls.kept.func(None), lambda cls: cls().kept_too,
+    lambda cls: cls().remembers(), lambda cls: cls.remembers(1), lambda cls: cls.remembers_too(), lambda cls: cls().remembers_too(),
+    lambda cls: cls.of_class(), lambda cls: cls.remembers is cls.__dict__["remembers"], lambda cls: cls.read is cls.__dict__["read"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_is_made_around_functions_is_of_each_class(look: Callable[[Any], Any]) -> None:
+    def fn(cls: Any, x: torch.Tensor) -> Any:
+        return look(cls), x + 1
+
+    compiled = capture.compile(fn)
+    for value in (True, False, 3.5, True, "text"):
+        same(fn, compiled, around_functions(value), torch.ones(3))
+
+
+def test_what_is_kept_ends_no_graph() -> None:
+    def fn(cls: Any, x: torch.Tensor) -> Any:
+        made = cls()
+        return made.kept * x, made.kept_too + made.read
+
+    compiled = capture.compile(fn)
+    for value in (1.5, 2.5, 3.5, 4.5, 5.5):
+        same(fn, compiled, around_functions(value), torch.ones(3))
+    assert not capture.report(compiled).breaks

@@ -452,6 +452,22 @@ def test_branches(make, flag):
     check(branches, lambda: (make(), flag), graphs=0, breaks=1)
 
 
+class Settings:
+    factors = ({"first": 2.0, "second": 3.0},)
+
+
+def items_of_what_is_not_known(t: Any, settings: Settings) -> Any:
+    t = t * 2
+    factor = settings.factors[0]["first"]
+    t = t + t
+    return t * factor
+
+
+@pytest.mark.parametrize("make", [jagged, strided])
+def test_items_of_what_is_not_known_are_in_the_run(make):
+    check(items_of_what_is_not_known, lambda: (make(), Settings()), graphs=0, breaks=1)
+
+
 def test_effects_keep_their_order():
     log: list[Any] = []
 

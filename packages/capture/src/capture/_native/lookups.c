@@ -93,7 +93,44 @@ annotations_held(PyObject *Py_UNUSED(module), PyObject *op)
     return Py_NewRef(held != NULL && PyDict_Check(held) ? held : Py_None);
 }
 
+/* What reading a function's own variable says where it has no value: no frame of ours is to be in the traceback. */
+PyObject *
+check_bound(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *cell, *name;
+    if (!PyArg_ParseTuple(args, "O!U:check_bound", &PyCell_Type, &cell, &name)) {
+        return NULL;
+    }
+    if (PyCell_GET(cell) == NULL) {
+        return PyErr_Format(PyExc_UnboundLocalError,
+                            "cannot access local variable '%U' where it is not associated with a value", name);
+    }
+    Py_RETURN_NONE;
+}
+
+/* What type.__call__ says of what __init__ returns. */
+PyObject *
+check_initialised(PyObject *Py_UNUSED(module), PyObject *result)
+{
+    if (result != Py_None) {
+        return PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result)->tp_name);
+    }
+    Py_RETURN_NONE;
+}
+
 #if PY_VERSION_HEX >= 0x030E0000
+/* As setting its __annotate__, which would drop the annotations that are there. */
+PyObject *
+annotate_with(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *op, *annotate;
+    if (!PyArg_ParseTuple(args, "O!O:annotate_with", &PyFunction_Type, &op, &annotate)) {
+        return NULL;
+    }
+    Py_XSETREF(((PyFunctionObject *)op)->func_annotate, Py_NewRef(annotate));
+    Py_RETURN_NONE;
+}
+
 /* What the interpreter finds by its number, bound to the object, where that may push a function and the object. */
 PyObject *
 special_method(PyObject *Py_UNUSED(module), PyObject *args)

@@ -366,8 +366,11 @@ static PyMethodDef methods[] = {
     {"lay_out", place_lay_out, METH_VARARGS, "Where a subclass of Record has its fields."},
     {"class_entry", class_entry, METH_VARARGS, "What a class, or the first along its MRO that has it, holds under a name."},
     {"keys_act", keys_act, METH_O, "Whether looking something up in a dictionary may run code of its keys'."},
+    {"check_bound", check_bound, METH_VARARGS, "Raise UnboundLocalError where a cell is empty."},
+    {"check_initialised", check_initialised, METH_O, "Raise TypeError where __init__ returned something."},
     {"annotations_held", annotations_held, METH_O, "A function's annotations if they have been made, else None."},
 #if PY_VERSION_HEX >= 0x030E0000
+    {"annotate_with", annotate_with, METH_VARARGS, "Give a function what makes annotations; those made already stay."},
     {"special_method", special_method, METH_VARARGS, "What LOAD_SPECIAL finds by its number, bound."},
 #endif
     {"is_over", is_over, METH_O, "Whether a frame was left for good."},

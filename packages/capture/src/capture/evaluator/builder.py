@@ -150,6 +150,10 @@ class VariableBuilder:
         """Where an object is read from, which is known as part of another: its identity is not fixed."""
         self._places[address(value)] = source
 
+    def place_of(self, value: Any) -> Source | None:
+        """That; None if its identity is fixed."""
+        return self._places.get(address(value)) if self._places else None
+
     def is_alike(self, source: Source, cls: type) -> bool:
         """Guard an input's class by what it is made of, if it is one of many."""
         if not self._m.classes.made_anew(cls):

@@ -16,8 +16,9 @@ from capture.labels import label_of
 from capture.sources import Attr, Const, DictValueAt, Item, Local, Source
 from capture.variables.assumptions import Sourced
 from capture.variables.constants import CONSTANT_TYPES
-from capture.variables.functions import Function, made_annotations
+from capture.variables.functions import Function
 from capture.variables.lookups import can_change
+from capture.variables.made_annotations import made_annotations
 from capture.variables.objects import Object
 from capture.variables.placeholders import Lazy
 

@@ -6,6 +6,7 @@ a check of its shape, and what is read of it is read from where it was found.
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -21,13 +22,17 @@ from .building import builds
 from .classes import METADATA, Class
 from .constants import CONSTANT_TYPES
 from .lookups import abstract_methods
+from .made_annotations import have_annotations
 
 #: Functions in what a class's body makes of them.
 _PARTS: dict[type, tuple[str, ...]] = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
     property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",),
 }
+#: What a class's body makes around its functions, which each class has for itself.
+_AROUND = (property, functools.cached_property, functools._lru_cache_wrapper)
 
 
 class AlikeClass(Class):
@@ -48,17 +53,33 @@ class AlikeClass(Class):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         assert self.source is not None
         if name in METADATA:
+            if name == "__annotations__":
+                have_annotations(m, self.value)
             return m.builder.wrap(m.builder.fold(getattr, [self.value, name]), Attr(self.source, name))
         return super().attribute(m, name)
+
+
+def _parts(raw: Any) -> tuple[str, ...]:
+    """The attributes of what a class has that functions are in."""
+    return next((_PARTS[base] for base in type(raw).__mro__ if base in _PARTS), ())
 
 
 def functions_of(cls: type) -> Iterator[tuple[types.FunctionType, str, str]]:
     """The functions of a class's own body: each, the name that it is under, and the attribute of what is there, if it is in something."""
     begins = f"{cls.__qualname__}."
     for name, raw in cls.__dict__.items():
-        for inner in ("", *_PARTS.get(type(raw), ())):
+        for inner in ("", *_parts(raw)):
             each = getattr(raw, inner, None) if inner else raw
             if isinstance(each, types.FunctionType) and each.__qualname__.startswith(begins):
+                yield each, name, inner
+
+
+def _around_functions(cls: type) -> Iterator[tuple[Any, str, str]]:
+    """What a class's own body has made around functions, in the same form."""
+    for name, raw in cls.__dict__.items():
+        for inner in ("", *_parts(raw)):
+            each = getattr(raw, inner, None) if inner else raw
+            if isinstance(each, _AROUND):
                 yield each, name, inner
 
 
@@ -81,8 +102,8 @@ class _Shape:
         if isinstance(raw, types.FunctionType):
             code, only = raw.__code__, None if id(raw) in own else weakref.ref(raw)
             return lambda other: type(other) is cls and other.__code__ is code and (only is None or only() is other)
-        if cls in _PARTS:
-            within = [(name, self._check_of(getattr(raw, name), own)) for name in _PARTS[cls]]
+        if _parts(raw):
+            within = [(name, self._check_of(getattr(raw, name), own)) for name in _parts(raw)]
             return lambda other: type(other) is cls and all(check(getattr(other, name)) for name, check in within)
         return lambda other: type(other) is cls
 
@@ -117,9 +138,9 @@ def _alike(m: Interpreter, value: type, source: Source) -> Variable:
     check = Predicate(_Shape(value, m.classes.made_anew).fits, f"{{}} is a class like {value.__qualname__}")
     m.guards.add(source, GuardKind.CALLABLE, check)
     entries = Attr(source, "__dict__")
-    for function, name, inner in functions_of(value):
+    for part, name, inner in (*functions_of(value), *_around_functions(value)):
         place = Item(entries, name)
-        m.builder.read_from(function, Attr(place, inner) if inner else place)
+        m.builder.read_from(part, Attr(place, inner) if inner else place)
     for i, base in enumerate(value.__mro__[1:], 1):
         if m.classes.made_anew(base):
             m.builder.wrap(base, Item(Attr(source, "__mro__"), i))

@@ -39,6 +39,7 @@ from .lookups import (
     may_override,
     shown_type,
 )
+from .made_annotations import have_annotations
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get, reads, truth_by_methods
@@ -117,6 +118,8 @@ class Class(Known):
             return m.builder.known(type(cls))
         m.guards.note_type(cls)
         if name in METADATA and class_lookup(m, type(cls), name)[1] is type:
+            if name == "__annotations__":
+                have_annotations(m, cls)
             value = m.builder.fold(getattr, [cls, name])
             return (
                 m.builder.wrap(value, Attr(Const(cls, cls.__qualname__), name))

@@ -399,9 +399,16 @@ def _build_alias(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Alias(value), source)
 
 
+def refuse_of_alike(m: Interpreter, value: Any, source: Source | None) -> None:
+    """End the graph at what each class of one statement has for itself, where it would be known as the object that it is."""
+    if source is not None and m.classes.hangs_from_alike(source) and m.builder.place_of(value) is not None:
+        raise Unsupported(f"a {type(value).__name__} of a class of which another one will do")
+
+
 @builds(types.UnionType, property)
 @builds_where(lambda cls: place_of(cls)[0] == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    refuse_of_alike(m, value, source)
     return m.builder.identified(Known(value), source)
 
 

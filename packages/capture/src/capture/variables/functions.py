@@ -13,7 +13,7 @@ from capture.bytecode import Instruction, build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
-from capture.trace_rules import is_library_line, only_reads
+from capture.trace_rules import is_library_line
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
@@ -21,6 +21,7 @@ from .building import builds, known_part, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .lookups import check_as_found, own_entry
+from .made_annotations import have_annotations
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
 
@@ -253,7 +254,7 @@ class Function(Variable):
         """What a function from outside the frame has under a name."""
         if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
             if name == "__annotations__":
-                made_annotations(real)
+                have_annotations(m, real)
             value = m.builder.fold(getattr, [real, name])
             if name == "__annotate__":
                 return m.builder.wrap(value, Attr(base, name))
@@ -274,7 +275,9 @@ class Function(Variable):
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         if self.real is not None or name in ("__class__", "__code__", "__defaults__", "__dict__", "__kwdefaults__"):
             raise Unsupported(f"setting attribute {name!r} of a function")
-        if name in _DESCRIBED:
+        if name == "__annotate__" and name in _DESCRIBED:
+            self._annotate_with(m, value.realize(m))
+        elif name in _DESCRIBED:
             self.describe(m, name, value)
         else:
             self.attrs[name] = value
@@ -291,6 +294,18 @@ class Function(Variable):
         if getattr(function, name) is not alike:
             raise Unsupported(f"setting attribute {name!r} of a function to this")
         self.described[name] = value
+        if name == "__annotations__" and "__annotate__" in _DESCRIBED:  # with which they are made no more
+            self.annotate = self.annotations = None
+
+    def _annotate_with(self, m: Interpreter, value: Variable) -> None:
+        """Set what makes annotations; those that are there stay if nothing is to make any."""
+        if m.builder.is_none(value):
+            self.annotate = None
+            return
+        if not isinstance(value, Function):
+            raise Unsupported(f"annotations made by {value!r}")
+        self.annotate, self.annotations = value, None
+        self.described.pop("__annotations__", None)
 
     def refuse(self, m: Interpreter, args: Args, kwargs: Kwargs) -> NoReturn:
         """A call with arguments that it does not take."""
@@ -376,19 +391,6 @@ class Function(Variable):
         return f"<function {self.name}>"
 
 
-def made_annotations(real: types.FunctionType) -> None:
-    """Have a function's annotations made, from 3.14, if that only reads: they stay then what they are. Else raises ``Unsupported``."""
-    annotate = getattr(real, "__annotate__", None)
-    if annotate is None or _native.annotations_held(real) is not None:
-        return
-    if not isinstance(annotate, types.FunctionType) or not only_reads(annotate.__code__):
-        raise Unsupported("annotations that are made by code of the program's")
-    try:
-        getattr(real, "__annotations__")  # noqa: B009
-    except Exception as error:
-        raise Unsupported(f"annotations that cannot be made: {error}") from error
-
-
 def _documentation(code: types.CodeType) -> str | None:
     """What a function made of this code has for documentation."""
     has = sys.version_info < (3, 14) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
@@ -417,10 +419,10 @@ def make_function(
     """A function that the frame made, made again; called from generated code."""
     function = types.FunctionType(code, module_globals, code.co_name, defaults or None, closure or None)
     function.__kwdefaults__ = kwdefaults or None
-    if annotate is not None:
-        function.__annotate__ = annotate  # type: ignore[attr-defined,unused-ignore]
-    if annotations:
+    if annotations is not None:
         function.__annotations__ = annotations
+    if annotate is not None:
+        _native.annotate_with(function, annotate)  # beside those that it has made
     for name, value in described.items():
         setattr(function, name, value)
     if attributes:

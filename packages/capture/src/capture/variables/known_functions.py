@@ -29,6 +29,7 @@ from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
 from .instances import Instance
 from .lookups import MISSING, check_as_found, class_lookup, has_entry, shown_type
+from .made_annotations import annotations_of, have_annotations
 from .mappings import Dict
 from .objects import Object
 from .partials import Partial
@@ -177,6 +178,7 @@ def _note_signature(m: Interpreter, function: Function) -> None:
     real: Any = function.real
     while isinstance(real, types.FunctionType):
         check_as_found(m, real.__dict__, real.__kwdefaults__, _native.annotations_held(real))
+        have_annotations(m, real)
         real = real.__dict__.get("__wrapped__")
     m.guards.note_signature(function)
 
@@ -289,8 +291,10 @@ def _holds_text(annotation: Any) -> bool:
 def _note_annotations(m: Interpreter, cls: type) -> None:
     """The annotations of a class and its bases stay what they are."""
     for base in cls.__mro__:
-        if "__annotations__" in vars(base):
-            check_as_found(m, vars(base)["__annotations__"])
+        have_annotations(m, base)
+        own = annotations_of(base)
+        if own is not None:
+            check_as_found(m, own)
             found = m.builder.known(base).realize(m).attribute(m, "__annotations__").realize(m)
             for _, value in found.whole(m).values() if isinstance(found, Dict) else ():
                 value.realize(m)

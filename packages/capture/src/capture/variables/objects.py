@@ -72,10 +72,11 @@ _DECORATORS = (staticmethod, classmethod, property, functools.cached_property)
 
 def _cached(m: Interpreter, raw: functools.cached_property[Any], obj: Variable, name: str) -> Variable:
     """What a ``cached_property`` gives, which it keeps in the instance's dictionary, by the name that it was given first."""
-    at = Const(raw, name)
-    for part in ("func", "attrname"):
-        m.guards.add(Attr(at, part, via_dict=True), GuardKind.ID, vars(raw)[part])
     key = vars(raw)["attrname"]
+    place = m.builder.place_of(raw)
+    if place is None:
+        m.guards.add(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, vars(raw)["func"])
+    m.guards.add(Attr(place or Const(raw, name), "attrname", via_dict=True), GuardKind.ID, key)
     if key is None:
         raise Unsupported(f"a cached_property found as {name!r}, which has no name")
     if isinstance(obj, Object) and class_lookup(m, obj.cls, "__dict__")[0] is MISSING:

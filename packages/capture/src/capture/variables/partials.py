@@ -17,8 +17,30 @@ from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .lookups import is_callable
 from .mappings import Dict
-from .placeholders import Lazy
+from .placeholders import Lazy, real_of, resolved
 from .reconstruction import CannotReconstruct, Emitter
+
+#: What stands from 3.14 for an argument that a call gives; None before.
+_GAP: Any = getattr(functools, "Placeholder", None)
+
+
+def _is_gap(m: Interpreter, value: Variable) -> bool:
+    """Whether a value is that, which is guarded to be there then."""
+    if _GAP is None:
+        return False
+    if real_of(value) is _GAP:
+        value.realize(m)
+        return True
+    return resolved(value) is m.builder.met(_GAP)
+
+
+def _filled(m: Interpreter, args: Args, given: Args) -> list[Variable]:
+    """The arguments, with those that are given in the places that were left for them, then the others."""
+    rest = list(given)
+    gaps = [_is_gap(m, each) for each in args]
+    if sum(gaps) > len(rest):
+        raise Unsupported("a partial application with fewer arguments than places for them")
+    return [rest.pop(0) if gap else each for each, gap in zip(args, gaps, strict=True)] + rest
 
 
 def _own_attributes(partial: functools.partial[Any]) -> dict[str, Any] | None:
@@ -61,7 +83,7 @@ class Partial(Variable):
         return m.calls.call(*self.calls_through(m, args, kwargs))
 
     def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
-        return self.function, [*self.args, *args], {**self.keywords(m), **kwargs}
+        return self.function, _filled(m, self.args, args), {**self.keywords(m), **kwargs}
 
     def keywords(self, m: Interpreter) -> Kwargs:
         """Its keyword arguments, as they are now."""
@@ -154,6 +176,10 @@ def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     inner = args[0].realize(m)
     if not is_callable(m, inner):
         m.errors.throw(TypeError, "the first argument must be callable")
+    if any(_is_gap(m, each) for each in (*args[-1:], *kwargs.values())):
+        raise Unsupported("a place for an argument where none may be")
+    if isinstance(inner, Partial) and any(_is_gap(m, each) for each in inner.args):
+        raise Unsupported("a partial application of one with places for arguments")
     if isinstance(inner, Partial) and inner.own is None and not inner.attrs:  # one with attributes stays what it is
         if inner.real is not None:
             m.guards.predicate(inner, lambda real: _own_attributes(real) is None, "{} was given no attributes")

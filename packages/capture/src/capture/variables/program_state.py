@@ -128,6 +128,9 @@ class Builder(Protocol[V]):
     def read_from(self, value: Any, source: Source) -> None:
         """Where an object is read from, which is known as part of another: its identity is not fixed."""
 
+    def place_of(self, value: Any) -> Source | None:
+        """That; None if its identity is fixed."""
+
     def met(self, value: Any) -> V | None:
         """The variable of a real object that was looked at already."""
 

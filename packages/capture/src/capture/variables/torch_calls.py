@@ -17,7 +17,7 @@ from capture.trace_rules import is_recorded_builtin
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .classes import allocate
-from .constants import BoundBuiltin, Known, looked_up
+from .constants import BoundBuiltin, Known, looked_up, refuse_of_alike
 from .handlers import Fold, checked_arguments, handler_of, label, refuses
 from .lookups import class_lookup, is_among, is_data_descriptor, own_entry, shown_type
 from .mappings import from_keys, inherits_from_keys
@@ -174,6 +174,7 @@ def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variabl
     if isinstance(value, types.MethodWrapperType) and value.__name__ == "__get__" and reads_tensors(owner):
         return m.builder.identified(Getter(value), source)
     if isinstance(value, functools._lru_cache_wrapper):
+        refuse_of_alike(m, value, source)
         return m.builder.identified(BuiltinFunction(value), source)
     if isinstance(value, types.MethodWrapperType) or (
         isinstance(value, types.BuiltinFunctionType)

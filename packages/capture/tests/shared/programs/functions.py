@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from .registry import program
+from .registry import outcome, program
 
 
 @program
@@ -249,3 +249,17 @@ def classes_with_functions_that_were_named(x):
         g = f
 
     return C.g.__name__, C.g.__doc__, vars(C.g), C().g.own, x + 1
+
+
+@program
+def break_keywords_that_come_twice(x):
+    def taken(**given):
+        return given
+
+    once, again = {"a": 1}, {"a": 2}
+    return (
+        outcome(lambda: taken(**once, **again)),
+        outcome(lambda: dict(**once, **again)),
+        outcome(lambda: taken(b=1, **once, c=2)),
+        x + 1,
+    )

@@ -273,3 +273,122 @@ def break_in_generators(x):
         total = total + each
     first = next(steps(x))
     return total, first
+
+
+@program
+def annotations_that_are_set(x):
+    def inner(a: int):
+        return a
+
+    def other(a: int):
+        return a
+
+    inner.__annotations__ = {"a": str}
+    before = inner.__annotations__, inner.__annotate__
+    inner.__annotate__ = lambda form: {"form": form}
+    held = other.__annotations__
+    other.__annotate__ = None
+    return inner(x), before, inner.__annotations__, other.__annotations__ is held, other.__annotate__
+
+
+@program
+def break_annotations_beside_what_makes_them(x):
+    def inner(a: int):
+        return a
+
+    held = inner.__annotations__
+    held["b"] = 1
+    aside(inner)
+    return inner(x), inner.__annotations__ is held, inner.__annotate__ is not None, inner.__annotate__(1)
+
+
+@program
+def break_annotations_of_what_changes(x):
+    n = 1
+
+    def inner(a: n):
+        return a + n
+
+    def other(a: n):
+        return a
+
+    aside(inner, other)
+    n = 2
+    text = str(inspect.signature(inner))
+    n = 3
+    return inner(x), text, inner.__annotations__, other.__annotations__
+
+
+@program
+def break_unpacking_of_too_many(x):
+    def unpacked(values):
+        a, b = values
+        return a, b
+
+    several = [1, 2, 3, 4]
+    found = [outcome(lambda each=each: unpacked(each)) for each in (several, tuple(several), dict.fromkeys(several))]
+    return x + 1, found, outcome(lambda: unpacked("abc")), outcome(lambda: unpacked(range(3)))
+
+
+def all_given(*args, **kwargs):
+    return args, kwargs
+
+
+GAPS = functools.partial(all_given, functools.Placeholder, 2, functools.Placeholder, 4, key=5)
+
+
+@program
+def partial_with_places(x):
+    made = functools.partial(all_given, functools.Placeholder, 2)
+    method = functools.partial(torch.add, functools.Placeholder, 1)
+    return made(x), made(x, 3, key=4), GAPS(x, 3), GAPS(x, 3, 5, other=6), method(x)
+
+
+@program
+def break_partial_with_places(x):
+    made = functools.partial(all_given, functools.Placeholder, 2)
+    aside(made)
+    both = functools.partial(GAPS, x)
+    return (
+        made(x),
+        both(3),
+        outcome(lambda: made()),
+        outcome(lambda: functools.partial(all_given, functools.Placeholder)),
+        outcome(lambda: functools.partial(all_given, key=functools.Placeholder)),
+    )
+
+
+class WithPlaces:
+    def run(self, a, b):
+        return a, b
+
+    partly = functools.partialmethod(run, functools.Placeholder, 3)
+
+
+@program
+def break_methods_with_places(x):
+    return WithPlaces().partly(x + 1)
+
+
+GLOBAL_KIND = int
+
+
+@program
+def break_annotations_of_a_class_that_change(x):
+    global GLOBAL_KIND
+    GLOBAL_KIND = int
+    n = 1
+
+    class Local:
+        a: n
+        b: GLOBAL_KIND
+
+    class Later:
+        a: n
+
+    aside()
+    n = 2
+    GLOBAL_KIND = float
+    found = Local.__annotations__, typing.get_type_hints(Later)
+    n = 3
+    return x + 1, found, Local.__annotations__, Later.__annotations__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from typing import TypeVar
 
@@ -163,9 +164,10 @@ def _dict_merge(m: Machine, frame: Frame, op: Op) -> None:
     target = _being_made(m, frame, op, Dict)
     if not isinstance(values, Dict) and not has_entry(values.python_type(), "keys"):
         raise Unsupported(f"keywords of {values!r}")  # the interpreter's error names the function
-    for key, value in m.iteration.pairs(values):
-        if target.find(m, key) is not None:
-            m.errors.throw(TypeError, f"got multiple values for keyword argument {m.builder.to_python(key)!r}")
+    pairs = list(m.iteration.pairs(values))
+    if any(target.find(m, key) is not None for key, _ in pairs):
+        raise Unsupported("a keyword that comes twice")  # as above
+    for key, value in pairs:
         target.set_item(m, key, value)
 
 
@@ -184,11 +186,14 @@ def _unpacked(m: Machine, value: Variable, most: int | None = None) -> list[Vari
 
 @operation("UNPACK_SEQUENCE")
 def _unpack_sequence(m: Machine, frame: Frame, op: Op) -> None:
-    values = _unpacked(m, frame.pop(m), op.arg + 1)
+    value = frame.pop(m)
+    values = _unpacked(m, value, op.arg + 1)
     if len(values) < op.arg:
         m.errors.throw(ValueError, f"not enough values to unpack (expected {op.arg}, got {len(values)})")
     if len(values) > op.arg:
-        m.errors.throw(ValueError, f"too many values to unpack (expected {op.arg})")
+        told = sys.version_info >= (3, 14) and value.python_type() in (tuple, list, dict)
+        got = f", got {m.operators.index(value.length(m))}" if told else ""
+        m.errors.throw(ValueError, f"too many values to unpack (expected {op.arg}{got})")
     frame.stack.extend(reversed(values))
 
 
