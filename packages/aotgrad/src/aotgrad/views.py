@@ -71,7 +71,7 @@ def is_whole(view: torch.Tensor, base: torch.Tensor) -> bool:
 
 def base_of(node: fx.Node) -> fx.Node:
     """The node that a chain of views begins with: `node` is (part of) its memory."""
-    while node.target is operator.getitem or is_view(node.target):
+    while is_view(node.target) or (node.target is operator.getitem and is_view(node.args[0].target)):  # type: ignore[union-attr]
         node = node.args[0]  # type: ignore[assignment]
     return node
 

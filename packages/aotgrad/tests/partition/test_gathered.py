@@ -125,3 +125,18 @@ def test_a_result_that_may_change_until_then_is_not_read_again():
         found.append(torch.autograd.grad(picked.square().sum(), inputs[:3]))
     for mine, theirs in zip(*found, strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("pick", [lambda h: h.topk(32, 1), lambda h: h.sort(1), lambda h: h.max(1, keepdim=True)])
+def test_one_of_several_results_is_saved_and_not_all(pick):
+    """The backward gets tensors, and no tuples of them."""
+
+    def run(x, w, weights, edges):
+        return (pick(x @ w)[0][edges] * weights[:, None],)
+
+    partition = aotgrad.partition_default(
+        aotgrad.trace_joint(run, [leaf(NODES, 8), leaf(8, COLUMNS), leaf(EDGES), ends()])
+    )
+    placeholders = partition.backward.graph.find_nodes(op="placeholder")
+    assert all(isinstance(node.meta["val"], torch.Tensor) for node in placeholders)
+    assert (EDGES, COLUMNS) not in weighted(run)

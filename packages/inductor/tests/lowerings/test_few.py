@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from inductor_tracing import check
+from inductor_tracing import check, trace
 from torch import Tensor
 from torch.nn import functional as F
 
 from inductor.ir.program import Program
+from inductor.lower import lower
+from inductor.traits import DeviceTraits
 
 ROWS, COLUMNS = 6, 40
 X = torch.randn(ROWS, COLUMNS)
@@ -46,14 +48,37 @@ def test_a_place_out_of_range_is_an_error() -> None:
         check(PROGRAMS["gather"][0], X, TARGETS + COLUMNS)
 
 
+def rows_made(function: Callable[..., Any], *inputs: Tensor, kept: float) -> bool:
+    """Whether all rows are computed first, on a device where an element that is kept costs that much."""
+    graph, _ = trace(function, *inputs)
+    program = lower(graph, inputs, traits=lambda device: DeviceTraits(kept=kept))
+    made = [tuple(map(int, each.size)) for name, each in program.buffers.items() if name not in program.inputs]
+    return (ROWS, COLUMNS) in made
+
+
 def test_a_divisor_for_each_row_is_no_reason_to_compute_all_rows_first() -> None:
     rows, divisors = torch.randint(ROWS, (4 * ROWS,)), torch.rand(ROWS) + 1
 
-    def made(program: Program) -> list[tuple[int, ...]]:
-        return [tuple(map(int, each.size)) for name, each in program.buffers.items() if name not in program.inputs]
+    def divided(x: Tensor, d: Tensor, y: Tensor) -> tuple[Tensor]:
+        return ((x / d[:, None])[y],)
 
-    assert (ROWS, COLUMNS) not in made(check(lambda x, d, y: ((x / d[:, None])[y],), X, divisors, rows))
-    assert (ROWS, COLUMNS) in made(check(lambda x, z, y: ((x / z)[y],), X, X.exp(), rows))
+    check(divided, X, divisors, rows)
+    assert not rows_made(divided, X, divisors, rows, kept=8.0)
+    assert rows_made(lambda x, z, y: ((x / z)[y],), X, X.exp(), rows, kept=8.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, d, y: ((x * d[:, None] + 1)[y],),
+        lambda x, d, y: (F.interpolate((x * d[:, None])[None, None], scale_factor=4, mode="bilinear"),),
+    ],
+)
+def test_but_it_is_where_what_is_kept_costs_little(function: Callable[..., Any]) -> None:
+    """A kernel for the CPU does each operation and each load again for every time that an element is read."""
+    inputs = X, torch.rand(ROWS) + 1, torch.randint(ROWS, (4 * ROWS,))
+    check(function, *inputs)
+    assert rows_made(function, *inputs, kept=2.0)
 
 
 def test_rows_picked_many_times_are_picked_by_each_that_reads_them() -> None:

@@ -245,13 +245,20 @@ def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> T
     return value.view(Expand(size, value.size))
 
 
+DEAR = 4.0
+"""What keeping an element (`DeviceTraits.kept`) costs at least where computing it again, from one load and some few numbers, costs less."""
+
+
 def realize_if_costly(builder: Builder, value: TensorValue) -> TensorValue:
     """Before an element is read more than once, or not at all: put in memory what is dearer than a load and an operation
-    or two, or checks something. A divisor for each row is as good as there, and none of the loads that count."""
+    or two, or checks something. Where keeping an element costs as much as many operations a divisor for each row is as good as
+    there, and none of the loads that count; out of a cache each load counts, of which no few numbers are loaded at once."""
     source, cost = value.source, value.source.cost
     if source.buffer is None:
-        length = builder.hint(product(source.size))
-        large = sum(FEW * builder.hint(product(read.size)) > length for read in cost.reads)
+        large = len(cost.reads)
+        if builder.traits(value.device).kept >= DEAR:
+            length = builder.hint(product(source.size))
+            large = sum(FEW * builder.hint(product(read.size)) > length for read in cost.reads)
         if cost.checks or cost.expensive or cost.operations > 2 or large > 1:
             builder.realize(value)
     return value

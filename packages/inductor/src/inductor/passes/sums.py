@@ -2,7 +2,8 @@
 
 In: a traced graph with fake values in `meta["val"]`. Out: the same graph, where `x + zeros.index_add(...)` is `x.index_add(...)`: no zeros
 are written, and `x` need not be there any longer when the sum is. Only where a device adds in any order, so that there are no bits to keep:
-of halves this rounds once, where eager rounds the sum, and what is added to it.
+of halves this rounds once, where eager rounds the sum, and what is added to it. Of others it rounds each addend to what `x` leaves room for,
+as eager does where the program itself starts from `x`; and where nothing is added to -0.0 that stays, of which adding zero makes 0.0.
 """
 
 from __future__ import annotations
