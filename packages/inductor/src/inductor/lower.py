@@ -24,7 +24,7 @@ from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
 from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
-from inductor.lowerings.registry import BY_LIBRARY, FEW, is_tensor, users
+from inductor.lowerings.registry import BY_LIBRARY, DEAR, FEW, is_tensor, users
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -359,7 +359,9 @@ class _Lowering:
         return cost.expensive > 0 or cost.operations > 3 or (len(cost.reads) > 1 and self._reads_much(source))
 
     def _reads_much(self, source: Source) -> bool:
-        """Whether not all that a value is computed from is much smaller, as rows are that it picks many times each."""
+        """Whether not all that a value is computed from is much smaller, as rows are that it picks many times each; or loads cost what keeping does."""
+        if self.builder.traits(source.device).kept < DEAR:
+            return True
         size = self.builder.hint(product(source.size))
         return any(FEW * self.builder.hint(product(read.size)) > size for read in source.cost.reads)
 

@@ -48,12 +48,12 @@ def test_a_place_out_of_range_is_an_error() -> None:
         check(PROGRAMS["gather"][0], X, TARGETS + COLUMNS)
 
 
-def rows_made(function: Callable[..., Any], *inputs: Tensor, kept: float) -> bool:
+def rows_made(function: Callable[..., Any], *inputs: Tensor, kept: float, rows: int = ROWS) -> bool:
     """Whether all rows are computed first, on a device where an element that is kept costs that much."""
     graph, _ = trace(function, *inputs)
     program = lower(graph, inputs, traits=lambda device: DeviceTraits(kept=kept))
     made = [tuple(map(int, each.size)) for name, each in program.buffers.items() if name not in program.inputs]
-    return (ROWS, COLUMNS) in made
+    return (rows, COLUMNS) in made
 
 
 def test_a_divisor_for_each_row_is_no_reason_to_compute_all_rows_first() -> None:
@@ -88,4 +88,7 @@ def test_rows_picked_many_times_are_picked_by_each_that_reads_them() -> None:
         picked = x[y]
         return picked.sum(0), picked.exp().sum(1)
 
-    assert largest(check(run, X, torch.randint(ROWS, (8 * ROWS,)))) < 8 * X.numel()
+    inputs = X, torch.randint(ROWS, (8 * ROWS,))
+    check(run, *inputs)
+    assert not rows_made(run, *inputs, kept=8.0, rows=8 * ROWS)
+    assert rows_made(run, *inputs, kept=2.0, rows=8 * ROWS)

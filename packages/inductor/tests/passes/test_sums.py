@@ -17,11 +17,17 @@ from symshapes import DimPolicy, FakeMode, ShapeEnv
 aten = torch.ops.aten
 
 NODES, EDGES, COLUMNS = 5, 12, 3
-X = torch.randn(NODES, COLUMNS, dtype=torch.float64)
-V = torch.randn(EDGES, COLUMNS, dtype=torch.float64)
+
+
+def whole(*size: int) -> Tensor:
+    """Numbers whose sums halves hold."""
+    return torch.randint(-8, 8, size).half()
+
+
+X, V = whole(NODES, COLUMNS), whole(EDGES, COLUMNS)
 AT = torch.randint(NODES, (EDGES,))
 PLACES = AT[:, None].expand(EDGES, COLUMNS)
-WIDE = torch.randn(NODES, 2 * COLUMNS, dtype=torch.float64)
+WIDE = whole(NODES, 2 * COLUMNS)
 
 
 def unordered(device: torch.device) -> DeviceTraits:
@@ -80,6 +86,7 @@ STAYS: dict[str, Callable[..., Any]] = {
     ),
     "written and not added": lambda x, v, at, _: (x + zeros(x).index_put((at[:1],), v[:1]),),
     "of another shape": lambda x, v, at, _: (x[:1] + zeros(x).index_add(0, at, v),),
+    "wider numbers": lambda x, v, at, _: (x.float() + zeros(x.float()).index_add(0, at, v.float()),),
     "of another dtype": lambda x, v, at, _: (x.float() + zeros(x).index_add(0, at, v),),
     "in another order": lambda x, v, at, _: (x.t().contiguous().t() + zeros(x).index_add(0, at, v),),
 }
@@ -94,7 +101,11 @@ def test_bits_are_kept_where_there_are_any() -> None:
     def ordered(device: torch.device) -> DeviceTraits:
         return DeviceTraits(orders_writes=True)
 
+    def adding(device: torch.device) -> DeviceTraits:
+        return DeviceTraits(accumulates=(torch.float16, torch.float32))
+
     assert started(STARTED["index_add"], X, V, AT, PLACES, of=ordered) == 0
+    assert started(STARTED["index_add"], X, V, AT, PLACES, of=adding) == 0
 
 
 def test_a_gradient_joins_what_it_is_added_to() -> None:

@@ -1,9 +1,9 @@
 """Sums at computed places that start from what is added to them: a node's own vector and what a graph's edges bring it.
 
 In: a traced graph with fake values in `meta["val"]`. Out: the same graph, where `x + zeros.index_add(...)` is `x.index_add(...)`: no zeros
-are written, and `x` need not be there any longer when the sum is. Only where a device adds in any order, so that there are no bits to keep:
-of halves this rounds once, where eager rounds the sum, and what is added to it. Of others it rounds each addend to what `x` leaves room for,
-as eager does where the program itself starts from `x`; and where nothing is added to -0.0 that stays, of which adding zero makes 0.0.
+are written, and `x` need not be there any longer when the sum is. Only of halves, and where a device adds in any order, and adds these as
+float32: there are no bits to keep, and the sum is rounded once, where eager rounds the sum, and what is added to it. (Of wider numbers each
+addend would be rounded to what `x` leaves room for.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import fx
 from inductor.passes.graphs import remove_unread, same_tensor_metadata
 from inductor.passes.patterns import argument_of, is_static, values_of
 from inductor.traits import TraitsOf
-from symshapes import ambient
+from symshapes import HALF_DTYPES, ambient
 
 aten = torch.ops.aten
 
@@ -49,9 +49,9 @@ def _starts(node: fx.Node, traits: TraitsOf) -> bool:
     added, addend = (first, second) if _adds(first) else (second, first)
     wanted = node.meta["val"]
     values = (added.meta["val"], addend.meta["val"], wanted)
-    if not _adds_to_zeros(added) or len(added.users) != 1 or traits(wanted.device).orders_writes:
+    if not _adds_to_zeros(added) or len(added.users) != 1 or not _rounds_once(wanted, traits):
         return False
-    if added.meta.get("backward") != node.meta.get("backward") or not all(
+    if any(added.meta.get(mark) != node.meta.get(mark) for mark in ("backward", "checkpoint")) or not all(
         is_static(each) and (each.shape, each.dtype, each.device) == (wanted.shape, wanted.dtype, wanted.device)
         for each in values
     ):
@@ -73,8 +73,11 @@ def _adds(node: fx.Node) -> bool:
 
 
 def _adds_to_zeros(node: fx.Node) -> bool:
-    """Whether it adds to zeros, numbers all of them."""
     start: Any = node.args[0]
-    value = node.meta["val"]
-    zeros = start.target is aten.full.default and start.args[1] == 0
-    return zeros and not value.is_complex() and value.dtype is not torch.bool
+    return bool(start.target is aten.full.default and start.args[1] == 0)
+
+
+def _rounds_once(value: torch.Tensor, traits: TraitsOf) -> bool:
+    """Whether such a tensor is summed in float32 there, in any order."""
+    known = traits(value.device)
+    return value.dtype in HALF_DTYPES and value.dtype not in known.accumulates and not known.orders_writes
