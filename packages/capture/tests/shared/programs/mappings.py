@@ -433,29 +433,3 @@ def break_reversed_while_keys_change(x):
     x = x * next(it)
     print(end="")
     return out, list(it), x
-
-
-@program
-def break_ordered_of_keys_that_act(x):
-    # Looking one up asks a key, which empties the dictionary.
-    class Key:
-        def __hash__(self):
-            return 1
-
-        def __eq__(self, other):
-            if armed:
-                calls.append(1)
-                if len(calls) == 2:
-                    d.clear()
-            return self is other
-
-    armed, calls = False, []
-    d = collections.OrderedDict()
-    d[Key()] = 1
-    d[Key()] = 2
-    armed = True
-    try:
-        d.copy()
-    except (RuntimeError, KeyError) as error:
-        return x + 1, type(error).__name__ in ("RuntimeError", "KeyError")
-    return x + 1, True

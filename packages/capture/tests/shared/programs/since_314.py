@@ -1,6 +1,7 @@
 """What only 3.14 can parse, or means otherwise from then on: ``t"..."``, ``except`` of several without parentheses, annotations made when asked for."""
 
 import annotationlib
+import collections
 import contextlib
 import functools
 import inspect
@@ -392,3 +393,29 @@ def break_annotations_of_a_class_that_change(x):
     found = Local.__annotations__, typing.get_type_hints(Later)
     n = 3
     return x + 1, found, Local.__annotations__, Later.__annotations__
+
+
+@program
+def break_ordered_of_keys_that_act(x):
+    # Looking one up asks a key, which empties the dictionary. Before 3.14 the interpreter goes on in what it has freed.
+    class Key:
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            if armed:
+                calls.append(1)
+                if len(calls) == 2:
+                    d.clear()
+            return self is other
+
+    armed, calls = False, []
+    d = collections.OrderedDict()
+    d[Key()] = 1
+    d[Key()] = 2
+    armed = True
+    try:
+        d.copy()
+    except (RuntimeError, KeyError) as error:
+        return x + 1, type(error).__name__ in ("RuntimeError", "KeyError")
+    return x + 1, True
