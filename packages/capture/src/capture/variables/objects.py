@@ -519,13 +519,20 @@ class Object(Instance):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if self.call_special(m, "__setitem__", [key, value]) is None:
+            self._check_either(m, "__setitem__", "__delitem__")
             m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object does not support item assignment")
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         if self.call_special(m, "__delitem__", [key]) is None:
             if not self.cls.__flags__ & HEAP_TYPE:
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
+            self._check_either(m, "__delitem__", "__setitem__")
             m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object {refusal_of_deletion(key.python_type())}")
+
+    def _check_either(self, m: Interpreter, missing: str, other: str) -> None:
+        """A class that has one of the two methods has the slot of both, which then looks for the one that is missing."""
+        if class_lookup(m, self.cls, other)[0] is not MISSING:
+            m.errors.throw(AttributeError, missing)
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         answer = self.call_special(m, "__contains__", [value])

@@ -8,6 +8,8 @@ import functools
 import types
 import typing
 
+import torch
+
 
 from .registry import program
 
@@ -199,6 +201,29 @@ def deletions(x):
         c
     except UnboundLocalError as error:
         return a, list(b), type(error).__name__
+
+
+@program
+def classes_that_only_set_or_only_delete_items(x):
+    class Sets:
+        def __setitem__(self, key, value):
+            """One of two methods that share a slot."""
+
+    class Deletes:
+        def __delitem__(self, key):
+            """The other one."""
+
+    seen = []
+    for value in (Sets(), Deletes(), torch.nn.ParameterList([torch.ones(1)])):
+        try:
+            value[0] = x
+        except Exception as error:
+            seen.append((type(error).__name__, str(error)))
+        try:
+            del value[0]
+        except Exception as error:
+            seen.append((type(error).__name__, str(error)))
+    return seen, x + 1
 
 
 @program
