@@ -253,3 +253,23 @@ def test_numbers_that_are_none_are_other_keys_each() -> None:
     assert all(first is second for first, second in found)
     assert len({id(first) for first, _ in found}) == 3
     assert held.cache_info()[:2] == (5, 3)
+
+
+@pytest.mark.parametrize(
+    "key_of", [lambda x, key: key, lambda x, key: x.shape, lambda x, key: torch.return_types.max((1, 2))]
+)
+def test_tuples_of_classes_that_make_their_own(key_of: Callable[..., Any]) -> None:
+    """`tuple.__new__` refuses those of torch, which was an internal error."""
+
+    @functools.lru_cache
+    def held(key: Any) -> list[Any]:
+        return [key]
+
+    def fn(x: torch.Tensor, key: torch.Size) -> Any:
+        return x + 1, held(key_of(x, key))
+
+    compiled, x, key = capture.compile(fn), torch.ones(1, 2), torch.Size((1, 2))
+    for hits in range(3):
+        (found,) = compiled(x, key)[1]
+        assert found == (1, 2) and type(found) is type(key_of(x, key))
+        assert held.cache_info()[:2] == (hits, 1)

@@ -45,7 +45,7 @@ class MemoryKeys:
         if isinstance(value, Symbolic):
             return value.specialise(m)
         if isinstance(value, Tuple) and self._owners(value.cls) == [tuple, tuple]:
-            return tuple.__new__(value.cls, map(self.real, value.items))
+            return value.of(map(self.real, value.items))
         found = m.builder.to_python(value)
         if type(found) in (float, complex) and found != found:
             raise NotConstant(value)  # a number that is not one is found as the very object alone, which no guard tells

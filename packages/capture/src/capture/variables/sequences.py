@@ -267,11 +267,18 @@ class Tuple(Sequence):
 
     def as_python(self, m: Interpreter) -> Any:
         values = [m.builder.to_python(x) for x in self.items]
-        if self.cls is tuple:
-            return tuple(values)
-        if self.cls is torch.Size:
-            return torch.Size(values)
-        raise NotConstant(self)
+        if self.cls not in (tuple, torch.Size):
+            raise NotConstant(self)
+        return self.of(values)
+
+    def of(self, values: Iterable[Any]) -> Any:
+        """A real one of its class with these items. What is written in C makes its own, which ``tuple.__new__`` would not."""
+        return tuple.__new__(self.cls, values) if self._has_names else self.cls(tuple(values))
+
+    @property
+    def _has_names(self) -> bool:
+        """Whether it is a named tuple, whose class takes the items one by one, and may take others than it holds."""
+        return hasattr(self.cls, "_fields")
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return tuple(x.realize(m).hash_key(m) for x in self.items)
@@ -326,7 +333,7 @@ class Tuple(Sequence):
         if self.cls is tuple:
             e.emit(build.build_tuple(e.load_many(self.items)))
             return
-        named = hasattr(self.cls, "_fields")
+        named = self._has_names
         function = tuple.__new__ if named else self.cls
         e.emit(build.push_callable(build.load_const(function)))
         if named:
