@@ -24,7 +24,7 @@ from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
 from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
-from inductor.lowerings.registry import BY_LIBRARY, DEAR, FEW, is_tensor, users
+from inductor.lowerings.registry import BY_LIBRARY, FEW, counted_reads, is_tensor, large_reads, users
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -356,14 +356,9 @@ class _Lowering:
             return False
         if cost.operations == 1 and self._reads_beside(node) == 1:
             return cost.expensive > 0
-        return cost.expensive > 0 or cost.operations > 3 or (len(cost.reads) > 1 and self._reads_much(source))
-
-    def _reads_much(self, source: Source) -> bool:
-        """Whether not all that a value is computed from is much smaller, as rows are that it picks many times each; or loads cost what keeping does."""
-        if self.builder.traits(source.device).kept < DEAR:
-            return True
-        size = self.builder.hint(product(source.size))
-        return any(FEW * self.builder.hint(product(read.size)) > size for read in source.cost.reads)
+        # What picks its rows many times each out of something much smaller is picked again.
+        several = len(cost.reads) > 1 and counted_reads(self.builder, source) > 0
+        return cost.expensive > 0 or cost.operations > 3 or several
 
     def _is_narrow_in_memory(self, source: Source) -> bool:
         """Whether a value is cheap and all that it is computed from is narrower, and together no larger: it is read once more in less
@@ -372,9 +367,8 @@ class _Lowering:
         if cost.expensive or cost.checks or cost.operations > FEW_OPERATIONS or len(cost.reads) > FEW_READS:
             return False
         width, size = source.dtype.itemsize, self.builder.hint(product(source.size))
-        lengths = {read: self.builder.hint(product(read.size)) for read in cost.reads}
-        large = [read for read, length in lengths.items() if length * FEW > size]
-        read = sum(lengths[each] * each.dtype.itemsize for each in large)
+        large = large_reads(self.builder, source)
+        read = sum(self.builder.hint(product(each.size)) * each.dtype.itemsize for each in large)
         return 0 < read <= size * width and all(each.dtype.itemsize < width for each in large)
 
     def _reads_beside(self, node: fx.Node) -> int:

@@ -19,7 +19,7 @@ from inductor.ir.indexing import Index, is_empty, product, same
 from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Load
 from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import Scalar, convert, lift, rounded
-from inductor.ir.tensor import Cost, TensorValue
+from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
 from inductor.primitives import PRIMITIVES
@@ -245,20 +245,29 @@ def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> T
     return value.view(Expand(size, value.size))
 
 
+def large_reads(builder: Builder, source: Source) -> list[Source]:
+    """What is read from memory for a value, but for what is much smaller than it: a divisor for each row is as good as there."""
+    length = builder.hint(product(source.size))
+    return [read for read in source.cost.reads if FEW * builder.hint(product(read.size)) > length]
+
+
 DEAR = 4.0
 """What keeping an element (`DeviceTraits.kept`) costs at least where computing it again, from one load and some few numbers, costs less."""
 
 
+def counted_reads(builder: Builder, source: Source) -> int:
+    """How many loads count of those that an element takes: where keeping an element costs as much as many operations, not those of few
+    numbers; out of a cache each, of which no few numbers are loaded at once."""
+    dear = builder.traits(source.device).kept >= DEAR
+    return len(large_reads(builder, source) if dear else source.cost.reads)
+
+
 def realize_if_costly(builder: Builder, value: TensorValue) -> TensorValue:
     """Before an element is read more than once, or not at all: put in memory what is dearer than a load and an operation
-    or two, or checks something. Where keeping an element costs as much as many operations a divisor for each row is as good as
-    there, and none of the loads that count; out of a cache each load counts, of which no few numbers are loaded at once."""
-    source, cost = value.source, value.source.cost
-    if source.buffer is None:
-        large = len(cost.reads)
-        if builder.traits(value.device).kept >= DEAR:
-            length = builder.hint(product(source.size))
-            large = sum(FEW * builder.hint(product(read.size)) > length for read in cost.reads)
-        if cost.checks or cost.expensive or cost.operations > 2 or large > 1:
-            builder.realize(value)
+    or two, or checks something."""
+    cost = value.source.cost
+    if value.source.buffer is None and (
+        cost.checks or cost.expensive or cost.operations > 2 or counted_reads(builder, value.source) > 1
+    ):
+        builder.realize(value)
     return value
