@@ -129,7 +129,7 @@ class GraphRecorder:
         self.sets_state = False
         self.refusals = refusals
         self._ranges = NumberRanges()
-        self._scalars = ScalarTensors(guards, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
+        self._scalars = ScalarTensors(guards, self.fakes, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
         self.autograd = AutogradHistory()
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
@@ -285,7 +285,6 @@ class GraphRecorder:
             return made.method(self._m, "requires_grad_", [], {})
         tells = _TELLS in self._effects.ran_ahead
         if tells or self._scalars.some_are_made:
-            self._scalars.look(self.fakes)
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         lasting, risks, draws = self.fake_mode.lasting, self.fake_mode.risks, self.fake_mode.draws
@@ -366,7 +365,7 @@ class GraphRecorder:
         if self.dynamic_sizes.env.unbacked_count != unbacked:
             self._scalars.note_numbers([fake_args, fake_kwargs])
         effect = "" if not acts else "write" if wrote else "other"
-        self._scalars.recorded(target, fake_args, fake_kwargs, result, effect, self.fakes)
+        self._scalars.recorded(target, fake_args, fake_kwargs, result, effect)
         return self._builder.from_python(result) if plain else self._wrap_result(node, result)
 
     def _dispatched(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
@@ -523,7 +522,6 @@ class GraphRecorder:
 
     def told(self, tensor: Tensor) -> Any:
         """The number that a tensor holds, or whether it is true, guarded to stay so, where that is to be known; None where it is not."""
-        self._scalars.look(self.fakes)
         number = self._scalars.number(tensor.fake, _TELLS in self._effects.ran_ahead)
         if number is not None:
             self._scalars.keep(tensor.fake)
@@ -536,7 +534,7 @@ class GraphRecorder:
 
     def _try_with_numbers(self, expr: Any) -> None:
         """Evaluate again with the numbers that tensors hold now, if nothing goes on without those of an expression."""
-        if _TELLS not in self._effects.ran_ahead and self._scalars.could_tell(expr, self.fakes):
+        if _TELLS not in self._effects.ran_ahead and self._scalars.could_tell(expr):
             self._effects.ran_ahead.add(_TELLS)
             raise EvaluateAgain("numbers that tensors hold")
 
@@ -599,7 +597,8 @@ class GraphRecorder:
         self._scalars.forget()
         for node in reversed(nodes):
             self.graph.graph.erase_node(node)
-        self.fakes = {key: tensor for key, tensor in self.fakes.items() if tensor.node not in gone}
+        for key in [key for key, tensor in self.fakes.items() if tensor.node in gone]:
+            del self.fakes[key]
         self._numbers = {k: n for k, n in self._numbers.items() if k[0] not in gone and n.node not in gone}
         if self.graph.first_call in gone:
             calls = (node for node in self.graph.graph.nodes if node.op.startswith("call"))

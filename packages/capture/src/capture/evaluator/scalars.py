@@ -149,13 +149,18 @@ class ScalarTensors:
     """What of one attempt's scalar tensors is known."""
 
     def __init__(
-        self, guards: Guards, steady: Callable[[Source, Any], bool], settled: Callable[[Source, str, bool], bool]
+        self,
+        guards: Guards,
+        variables: Mapping[int, Tensor],
+        steady: Callable[[Source, Any], bool],
+        settled: Callable[[Source, str, bool], bool],
     ) -> None:
         self._guards = guards
+        #: Those of tensors, as there come to be more, by the identity of their fakes.
+        self._variables = variables
         #: Whether earlier captures met the same number in a tensor from there; and seldom decided otherwise by it at that place.
         self._steady = steady
         self._settled = settled
-        self._variables: Mapping[int, Tensor] = {}
         #: By the storage, what the last tensor that was made of it held, None where that is not known, and how often it was written to then.
         self._held: dict[object, tuple[Held | None, int]] = {}
         #: What numbers alone make, and may not have made yet.
@@ -170,17 +175,8 @@ class ScalarTensors:
         self._set_anew = False
         self._drawn = DrawnScalars()
 
-    def recorded(
-        self,
-        target: Any,
-        args: list[Any],
-        kwargs: dict[str, Any],
-        result: Any,
-        effect: str,
-        variables: Mapping[int, Tensor],
-    ) -> None:
-        """A call was recorded, whose `effect` is "write", another or "". ``variables`` are those of tensors by the identity of their fakes."""
-        self._variables = variables
+    def recorded(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any, effect: str) -> None:
+        """A call was recorded, whose `effect` is "write", another or ""."""
         if effect == "write":
             self._write(target, args, kwargs)
         elif target == "item" and is_unbacked(result):
@@ -199,10 +195,6 @@ class ScalarTensors:
             return
         elif not is_wrapped(result) and _is_short(result):
             self._compute(target, args, kwargs, result)
-
-    def look(self, variables: Mapping[int, Tensor]) -> None:
-        """There are these tensors by now, by the identity of their fakes."""
-        self._variables = variables
 
     def settle(self) -> None:
         """Torch's settings are about to change: what calls so far made of numbers is computed under those of now."""
@@ -224,13 +216,12 @@ class ScalarTensors:
         origins = {id(origin): origin for each in known for origin in each.origins}
         if self._lost or len(known) < len(held) or len(origins) > 1 or not all(each.counts for each in known):
             return None
-        condition = _condition(value.node.expr, symbols)
+        number = Number(_condition(value.node.expr, symbols), tuple([each.value for each in known]))
         brought = dict.fromkeys(origins, 0)
-        values = [each.value for each in known]
 
         def now(tensor: torch.Tensor | None) -> bool:
             given = {} if tensor is None else {key: tensor.detach() for key in brought}
-            return bool(condition(*[value.of(given).item() for value in values]))
+            return bool(number.of(given))
 
         (origin,) = origins.values() if origins else (None,)
         assert origin is None or origin.value is not None
@@ -272,10 +263,9 @@ class ScalarTensors:
 
     # The numbers themselves
 
-    def could_tell(self, expr: Any, variables: Mapping[int, Tensor]) -> bool:
+    def could_tell(self, expr: Any) -> bool:
         """Whether all numbers of an expression are held by tensors of which it can be told."""
-        self.look(variables)
-        self.note_numbers([*self._results, *(v.fake for v in variables.values() if v.value is not None)])
+        self.note_numbers([*self._results, *(v.fake for v in self._variables.values() if v.value is not None)])
         symbols = expr.free_symbols
         if not symbols or self._lost or not symbols <= self._numbers.keys():
             return False
