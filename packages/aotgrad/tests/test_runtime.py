@@ -32,6 +32,43 @@ def test_second_backward_raises_as_eager(interpreter):
         out.sum().backward()
 
 
+@pytest.mark.skipif(
+    not hasattr(torch.autograd.Function, "boxed_grads_call"),
+    reason="before torch 2.13 autograd holds what it hands to a backward until that ends",
+)
+def test_what_comes_in_is_given_back_within_the_backward(interpreter):
+    given, freed = [], []
+
+    class Watched(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, out):
+            return out * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            made = gradient * 2
+            given.append(weakref.ref(made))
+            return made
+
+    def look(graph, inputs, **options):
+        run = interpreter(graph, inputs, **options)
+
+        def watched(arguments):
+            found = run(arguments)
+            freed.extend(each() is None for each in given)
+            return found
+
+        return watched
+
+    x = leaf(3)
+    (out,) = compiled(look, lambda x: (x.sin(),), x)(x)
+    Watched.apply(out).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach().cos())
+    assert freed == [True]
+    (out,) = compiled(look, lambda x: (x.sin(),), x)(x)
+    torch.testing.assert_close(out.grad_fn.apply(torch.ones(3))[0], x.detach().cos())
+
+
 def test_retained_graph(interpreter):
     x = leaf(3)
     (out,) = compiled(interpreter, lambda x: (x.sin(),), x)(x)

@@ -108,9 +108,13 @@ def apply_of(function: Any) -> Any:
     return super(torch.autograd.Function, function).apply
 
 
+# From torch 2.13 on a backward may be given its tangents as a list, all that holds them then; before, autograd holds them until it ends.
+BOXES_TANGENTS = hasattr(torch.autograd.Function, "boxed_grads_call")
+
+
 def let_run(function: Any, backward: Any) -> None:
-    """Have autograd's engine call `backward` itself, where torch puts two frames of Python in between."""
-    function._backward_cls.apply = backward
+    """Have autograd's engine call `backward` itself, where torch puts two frames of Python in between. It takes a list if `BOXES_TANGENTS`."""
+    setattr(function._backward_cls, "apply_boxed" if BOXES_TANGENTS else "apply", backward)
 
 
 def native(op: Any) -> Any:

@@ -46,6 +46,7 @@ def autograd_function(
             built(lambda source: _write_forward(source, forward, way, whole, written, guard_autocast, apart), "forward")
         )
         backward = staticmethod(built(lambda source: _write_backward(source, way, whole, apart), "backward"))
+        boxed_grads_call = True
 
     _torch.let_run(Compiled, Compiled.backward)
     return Compiled
@@ -142,7 +143,10 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
     names = [f"t{by_result[i]}" if i in by_result else f"_{i}" for i in range(len(signature.differentiable))]
     if apart:
         names = [name for name in names if name.startswith("t")]
-    with source.block(f"def backward(ctx, {', '.join(names)}):"):
+    with source.block(f"def backward(ctx, {'tangents' if _torch.BOXES_TANGENTS else ', '.join(names)}):"):
+        if _torch.BOXES_TANGENTS:
+            source.line(f"{', '.join(names)}, = tangents")
+            source.line("tangents.clear()")
         nothing = " and ".join(f"t{position} is None" for position in range(len(tangents)))
         with source.block(f"if {nothing}:"):
             source.line(f"return {_returned(joint, whole, apart, {})}")
@@ -233,7 +237,12 @@ def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
     # reader ran, where autograd would hold all of them until the whole backward has.
     given = ["*ctx.saved_tensors", f"*(ctx.{_torch.LET_GO}() or ())"] if partition.saved else []
     given += ["*ctx.sizes"] if partition.saved_sizes else []
-    arguments = ", ".join([*given, *(f"t{position}" for position in range(tangents))])
+    named = [f"t{position}" for position in range(tangents)]
+    if _torch.BOXES_TANGENTS:  # they are given back so, too: one of a model's output may be its largest tensor
+        source.line(f"tangents += {tuple_of(named)}")
+        source.line(f"del {', '.join(named)}")
+        named = ["*tangents", "*(tangents.clear() or ())"]
+    arguments = ", ".join(given + named)
     if isinstance(way.repeated, DoubleBackward):
         # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
         source.names["keeps_graph"] = _torch.keeps_graph

@@ -118,7 +118,7 @@ def test_an_input_that_is_repeated_may_be_written_to(interpreter):
     (out,) = compiled(keys, query)
     keys.zero_()
     out.sum().backward()
-    torch.testing.assert_close(query.grad, expected)
+    torch.testing.assert_close(query.grad, expected, rtol=1e-5, atol=1e-4)  # a library's sums, of other strides
 
 
 def leaf_of(size):

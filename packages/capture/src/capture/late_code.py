@@ -153,7 +153,7 @@ class PlainContext:
 class PlainBackward:
     """The backward of a function of autograd, as it is. `recipe` gives the attributes `names` of its context, then what was saved.
 
-    `outputs`: which of the forward's results are tensors; `inputs`: which of its arguments are.
+    `outputs`: which of the forward's results are tensors; `inputs`: which of its arguments are; `boxed`: it takes the gradients as a list.
     """
 
     cls: Callable[[], Any]
@@ -161,6 +161,7 @@ class PlainBackward:
     names: tuple[str, ...]
     outputs: tuple[bool, ...]
     inputs: tuple[bool, ...]
+    boxed: bool
 
     def gradients(self, node: Any, gradients: Sequence[Any], free: Sequence[Any]) -> list[Any]:
         """The gradients of the arguments that are tensors. Raises what autograd raises where it gives another number of them."""
@@ -168,7 +169,8 @@ class PlainBackward:
         attributes = dict(zip(self.names, made, strict=False))
         left = iter(gradients)
         given = [next(left) if is_tensor else None for is_tensor in self.outputs]
-        found = node.cls.backward(PlainContext(node, attributes, tuple(made[len(self.names) :])), *given)
+        context = PlainContext(node, attributes, tuple(made[len(self.names) :]))
+        found = node.cls.backward(context, given) if self.boxed else node.cls.backward(context, *given)
         all_found = list(found) if isinstance(found, tuple) else [found]
         count = len(self.inputs)
         if len(all_found) < count or any(each is not None for each in all_found[count:]):

@@ -22,7 +22,7 @@ from .functions import Function
 from .handlers import handles
 from .lookups import MISSING, class_lookup, is_among
 from .made_again import MadeAgain
-from .sequences import Tuple
+from .sequences import List, Tuple
 from .tensors import Tensor
 
 _ONCE = once_differentiable(lambda ctx: None).__code__
@@ -37,6 +37,8 @@ class Context(Variable):
         self.dirty: list[Variable] = []
         self.apart: list[Variable] = []
         self.materializes = True
+        # Whether what was saved may be read but once, and was.
+        self.read_once = self.was_read = False
 
     def python_type(self) -> type:
         return FunctionCtx
@@ -46,6 +48,9 @@ class Context(Variable):
             m.effects.later.kept(m, self.attrs[name], f"ctx.{name}")
             return self.attrs[name]
         if name in ("saved_tensors", "saved_variables"):
+            if self.read_once and self.was_read:
+                raise Unsupported(f"ctx.{name} of a function of autograd that is read again, where the first clears it")
+            self.was_read = True
             found: Variable = m.builder.new_tuple(list(self.saved))
             return found
         if name in _METHODS:
@@ -157,6 +162,8 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
     if any(each not in outputs for each in (*context.dirty, *context.apart)):
         raise Unsupported("a function of autograd that marks what it does not give")
     backward, once = _backward(m, cls)
+    boxed = _flag(m, cls, "boxed_grads_call")
+    context.read_once = _flag(m, cls, "clear_saved_tensors_on_access")
     places = [place for place, arg in enumerate(given) if _in_graph(arg)]
 
     def gradients(by: list[Variable]) -> tuple[Variable, Sequence[int]]:
@@ -165,6 +172,9 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
             for each in context.apart:
                 of_outputs.pop(each, None)
         all_given = [of_outputs.get(item, Constant(None)) for item in items]
+        if boxed:
+            all_given = [m.effects.created(List(all_given))]
+        context.was_read = False
         made = m.calls.call(backward, [context, *all_given], {}).realize(m)
         found = [each.realize(m) for each in made.items] if isinstance(made, Tuple) else [made]
         if len(found) < len(given) or not all(m.builder.is_none(each) for each in found[len(given) :]):
@@ -190,6 +200,7 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
             tuple(context.attrs),
             tuple(isinstance(item, Tensor) for item in items),
             tuple(_in_graph(arg) for arg in given),
+            boxed,
         )
 
     made = m.custom_gradients.function(
@@ -207,6 +218,11 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
     all_items = [next(left) if isinstance(item, Tensor) else item for item in items]
     found: Variable = m.builder.new_tuple(all_items) if several else all_items[0]
     return found
+
+
+def _flag(m: Interpreter, cls: Variable, name: str) -> bool:
+    """What a class says about its backward; torch before the flag knows of none."""
+    return hasattr(torch.autograd.Function, name) and m.operators.truth(cls.attribute(m, name).realize(m))
 
 
 def _backward(m: Interpreter, cls: Variable) -> tuple[Variable, bool]:
