@@ -108,6 +108,7 @@ def check(name: str, *, train: bool, dtype: str) -> dict[str, Any]:
 TESTS = (
     "tests_integration/test_gpu.py",
     "tests_integration/test_gpu_joint.py",
+    "tests_integration/test_gpu_numbers.py",
     "tests_integration/test_gpu_replay.py",
     "tests_integration/test_gpu_errors.py",
     "tests_integration/test_gpus.py",

@@ -509,3 +509,19 @@ def test_networks_called_twice_train() -> None:
         found.append(torch.autograd.grad(one.square().sum() + other.sum(), [x, *module.parameters()]))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("length", [5, 13, 21, 29, 31, 32])
+def test_addresses_of_small_quotients(length: int) -> None:
+    """Attention to relative positions, as speech models write it: where an address hangs on quotients of small numbers, LLVM computes them in
+    pairs, of which the assembler lost a sum."""
+    torch.manual_seed(0)
+    scores = torch.randn(2, 2, length, length, device="cuda")
+    relative = torch.randn(2, 2, length, 2 * length - 1, device="cuda")
+
+    def program(scores: torch.Tensor, relative: torch.Tensor) -> torch.Tensor:
+        padded = torch.cat([relative.new_zeros(2, 2, length, 1), relative], -1).view(2, 2, 2 * length, length)
+        shifted = padded[:, :, 1:].view_as(relative)[..., :length]
+        return ((scores + shifted) / 5.7).softmax(-1)
+
+    torch.testing.assert_close(meta.compile(program)(scores, relative), program(scores, relative))

@@ -298,7 +298,9 @@ def _told(error: BaseException) -> str:
 def _ours(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record], None]]:
     import meta
 
-    run: Any = meta.compile(model, backend=backend)
+    # Where both draw random numbers they are to be the same ones.
+    options = {"random": "eager"} if backend == "inductor" else None
+    run: Any = meta.compile(model, backend=backend, options=options)
 
     def facts(record: Record) -> None:
         report = run.session.report

@@ -28,3 +28,19 @@ def test_the_functional_batch_norm_gives_running_statistics(oracle):
         aten._batch_norm_with_update_functional(x, None, None, *vectors[2:], 0.5, 1e-5)
     oracle.check()
     assert not oracle.missing
+
+
+@pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this build of torch has no CUDA tensors")
+def test_what_cudnn_samples_lies_row_major():
+    """Images lie channels last; torch asks cuDNN where edges are aligned."""
+    with FakeMode():
+        images = torch.zeros(2, 3, 8, 8, device="cuda").to(memory_format=torch.channels_last)
+        grid = torch.nn.functional.affine_grid(torch.zeros(2, 2, 3, device="cuda"), [2, 3, 4, 5], align_corners=True)
+        out = torch.nn.functional.grid_sample(images, grid, align_corners=True)
+        of_images, of_grid = aten.cudnn_grid_sampler_backward(images, grid, out)
+        points = aten.cudnn_affine_grid_generator(torch.zeros(2, 2, 3, device="cuda"), 2, 3, 4, 5)
+        of_points = aten.cudnn_affine_grid_generator_backward(points, 2, 3, 4, 5)
+    assert (out.shape, out.stride(), out.device.type) == ((2, 3, 4, 5), (60, 20, 5, 1), "cuda")
+    assert (of_images.shape, of_images.stride()) == ((2, 3, 8, 8), (192, 64, 8, 1))
+    assert (of_grid.shape, of_grid.stride()) == ((2, 4, 5, 2), (40, 10, 2, 1))
+    assert (points.shape, of_points.shape) == ((2, 4, 5, 2), (2, 2, 3))

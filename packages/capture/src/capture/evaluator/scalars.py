@@ -1,5 +1,5 @@
-"""What scalar tensors on the CPU hold (a count of steps, the width of a padding), where numbers and tensors that a call brings tell it,
-and short ones (a list of lengths, positions), where numbers alone do.
+"""What scalar tensors hold (a count of steps, the width of a padding), where numbers and tensors that a call brings tell it,
+and short ones (a list of lengths, positions), where numbers alone do. It is computed where the tensors lie, for other devices round otherwise.
 
 In: calls as they are recorded, and decisions by numbers found in data. Out: what the decision is now, guarded to be the same at other
 calls; and the numbers themselves, of those that numbers alone tell, and of the others where nothing goes on without.
@@ -77,9 +77,9 @@ class Held:
 class _Made:
     """What a call makes of numbers alone, made for real when somebody asks: of nearly all nobody does."""
 
-    def __init__(self, compute: Callable[[Given], torch.Tensor], dtype: torch.dtype, layout: Layout) -> None:
+    def __init__(self, compute: Callable[[Given], torch.Tensor], device: torch.device, layout: Layout) -> None:
         self._compute: Callable[[Given], torch.Tensor] | None = compute
-        self._dtype = dtype
+        self._device = device
         self.layout = layout
         self._found: torch.Tensor | None = None
 
@@ -89,7 +89,7 @@ class _Made:
             compute, self._compute = self._compute, None  # which keeps what it is made of
             with beneath_levels():
                 made = compute({})
-            if made.device.type == "cpu" and made.dtype is self._dtype and _layout(made) == self.layout:
+            if made.device == self._device and _layout(made) == self.layout:
                 self._found = made
         if self._found is None:
             raise ValueError("not known")
@@ -189,7 +189,8 @@ class ScalarTensors:
         elif not isinstance(result, torch.Tensor):
             return
         elif (answer := self._drawn.comparison(target, args)) is not None:
-            told = Value(lambda given: torch.tensor(answer, device="cpu"))
+            device = result.device
+            told = Value(lambda given: torch.tensor(answer, device=device))
             self._hold(result, Held((), told, True, _layout(result)))
         elif self._is_of_unknown(args):
             return
@@ -370,7 +371,7 @@ class ScalarTensors:
                 return
             held = Held(tuple(origins.values()), Value(compute), False, _layout(result))
         else:
-            made = _Made(compute, result.dtype, _layout(result))
+            made = _Made(compute, result.device, _layout(result))
             self._unmade.append(made)
             held = Held((), Value(made), True, made.layout)
         self._hold(result, held)
@@ -480,7 +481,7 @@ def _holds(number: Any) -> Callable[[Any], bool]:
 
 
 def _is_alone(tensor: Any) -> bool:
-    """Whether it is one plain number on the CPU that is no other tensor's, too."""
+    """Whether it is one plain number that is no other tensor's, too."""
     return isinstance(tensor, torch.Tensor) and _is_one(tensor) and held_alone(tensor)
 
 
@@ -497,13 +498,13 @@ def _tells(variable: Tensor, fake: Any) -> bool:
 
 
 def _is_one(tensor: torch.Tensor) -> bool:
-    """Whether it is one plain number on the CPU, whatever its dimensions."""
+    """Whether it is one plain number, whatever its dimensions."""
     return _is_short(tensor) and math.prod(tensor.shape) == 1
 
 
 def _is_short(tensor: torch.Tensor) -> bool:
-    """Whether it is a few plain numbers on the CPU, in memory of known layout."""
-    if tensor.device.type != "cpu" or tensor.dtype.is_complex or tensor.layout is not torch.strided:
+    """Whether it is a few plain numbers, in memory of known layout."""
+    if tensor.is_meta or tensor.dtype.is_complex or tensor.layout is not torch.strided:
         return False
     size = tensor.shape
     if not _INT.issuperset(map(type, size)) or math.prod(size) > _MOST:

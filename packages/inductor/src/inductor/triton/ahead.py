@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import triton
 from triton.backends.compiler import GPUTarget
 
 from inductor.device import JointSource, KernelSource
+from inductor.triton.assembling import compile_kernel
 from inductor.triton.building import make_function
 from inductor.triton.forms import only_blocks
 from inductor.triton.joint import Layout
@@ -59,6 +59,4 @@ def _require_compiler() -> None:
 
 
 def _cubin(source: Any, arch: int, asked: dict[str, int]) -> bytes:
-
-    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=asked)
-    return bytes(compiled.asm["cubin"])
+    return compile_kernel(source, GPUTarget("cuda", arch, 32), asked)[1]

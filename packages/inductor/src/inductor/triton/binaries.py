@@ -23,13 +23,14 @@ from triton.compiler import ASTSource
 from triton.runtime.cache import triton_key
 
 from inductor.cache import DiskCache
+from inductor.triton.assembling import compile_kernel
 from inductor.triton.binary import Binary
 from inductor.triton.compile_worker import Request
 from inductor.triton.processes import pool
 
 SECTION = "binaries"
-_HELPERS = ("library.py", "prelude.py", "shared_rows.py")
-"""Files beside this one whose functions kernels call."""
+_HELPERS = ("assembling.py", "library.py", "prelude.py", "shared_rows.py")
+"""Files beside this one whose functions kernels call, and what assembles these."""
 HERE = 4
 """Kernels that this process compiles beside each other. More gain nothing: Python's lock is held for a quarter of the time."""
 
@@ -68,7 +69,7 @@ def _elsewhere(source: ASTSource, target: GPUTarget, options: Mapping[str, Any])
 def _here(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> Binary:
     with _turns:
         _ready()
-        return Binary.of(triton.compile(source, target=target, options=options))
+        return Binary.of(*compile_kernel(source, target, options))
 
 
 _turns = threading.BoundedSemaphore(HERE)
@@ -142,7 +143,7 @@ def _environment() -> tuple[Any, ...] | None:
 
 @functools.cache
 def _installed() -> tuple[str, ...]:
-    """Which Triton this is, and the functions that kernels call."""
+    """Which Triton this is, and what of ours the code comes from besides kernels."""
     helpers = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _HELPERS)).hexdigest()
     place = Path(triton.__file__).parent
     return (triton.__version__, helpers, str(place), *map(_state, (place / "__init__.py", Path(libtriton.__file__))))

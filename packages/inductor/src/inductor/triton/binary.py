@@ -29,14 +29,14 @@ class Binary(NamedTuple):
     """Of its cache entry, if it has one."""
 
     @staticmethod
-    def of(compiled: Any) -> Binary:
-        """Of Triton's `CompiledKernel`. Raises RuntimeError where a launch would have to bring more than arguments."""
+    def of(compiled: Any, code: bytes) -> Binary:
+        """Of Triton's `CompiledKernel` and its code. Raises RuntimeError where a launch would have to bring more than arguments."""
         what = compiled.metadata
         asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
         if asked or getattr(what, "num_ctas", 1) != 1:
             raise RuntimeError(f"kernel {what.name} is to be launched in a way that was not asked for: {asked}")
         early = WAIT in compiled.asm.get("ptx", "")
-        return Binary(what.name, compiled.kernel, what.num_warps * what.target.warp_size, what.shared, early)
+        return Binary(what.name, code, what.num_warps * what.target.warp_size, what.shared, early)
 
     def files(self) -> dict[str, bytes]:
         """Of a cache entry."""

@@ -105,10 +105,10 @@ def _first() -> Request:
 
 
 def _compiled(request: Request, functions: dict[str, dict[str, Any]]) -> tuple[Any, ...] | None:
-    import triton  # noqa: PLC0415  (as above)
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (as above)
     from triton.compiler import ASTSource  # noqa: PLC0415  (as above)
 
+    from inductor.triton.assembling import compile_kernel  # noqa: PLC0415  (as above)
     from inductor.triton.binary import Binary  # noqa: PLC0415  (as above)
 
     try:
@@ -116,7 +116,7 @@ def _compiled(request: Request, functions: dict[str, dict[str, Any]]) -> tuple[A
             functions[request.digest] = _executed(request.digest, request.text)
         function = functions[request.digest][request.name]
         source = ASTSource(function, request.signature, request.constants, request.attributes)
-        return tuple(Binary.of(triton.compile(source, target=GPUTarget(*request.target), options=request.options)))
+        return tuple(Binary.of(*compile_kernel(source, GPUTarget(*request.target), request.options)))
     except Exception:  # of any kind: who asked meets it, too
         return None
 

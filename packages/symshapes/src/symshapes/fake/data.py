@@ -14,6 +14,7 @@ from symshapes.fake.contents import content_of
 from symshapes.fake.tensor import meta_of, told_number
 from symshapes.rules.by_operator import aten
 from symshapes.rules.indexing import index
+from symshapes.rules.losses import ctc_tables
 from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
 from symshapes.rules.registry import DataDependentError
 
@@ -212,3 +213,11 @@ def pack_padded_sequence(env: Any, input: Any, lengths: Any, batch_first: bool) 
         )
     rows, steps = env.create_unbacked_size(numel((length, batch))), env.create_unbacked_size(length)
     return fresh((rows, *meta.size[2:]), meta), fresh((steps,), meta_of(lengths))
+
+
+@_data("_ctc_loss.Tensor")
+def ctc_loss(
+    env: Any, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *_: Any
+) -> tuple[TensorMeta, TensorMeta]:
+    """As of lengths that are numbers; only the run knows the longest target."""
+    return ctc_tables(meta_of(log_probs), env.create_unbacked_size())

@@ -1,5 +1,6 @@
 """Losses and their gradients. A reduction of 0 means none, 1 mean, 2 sum."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from symshapes.rules.copies import like
@@ -135,3 +136,34 @@ def multilabel_margin_loss(self: TensorMeta, target: TensorMeta, reduction: int)
 def margin_loss_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any, **__: Any) -> TensorMeta:
     """The gradient of the input, row-major."""
     return fresh(self.size, self)
+
+
+@rule("_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor")
+def use_library_for_ctc_loss(*_: Any) -> bool:
+    """Never: which those take depends on what lengths hold; torch's own kernel takes all, and computes the same."""
+    return False
+
+
+@rule("_ctc_loss")
+def ctc_loss(
+    log_probs: TensorMeta,
+    targets: TensorMeta,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    *_: Any,
+) -> tuple[TensorMeta, TensorMeta]:
+    """As lengths that are numbers say."""
+    return ctc_tables(log_probs, 2 * max(target_lengths, default=0) + 1)
+
+
+def ctc_tables(log_probs: TensorMeta, width: Size) -> tuple[TensorMeta, TensorMeta]:
+    """A loss for each sequence, and what its backward reads: for each step a number for each label of the longest target and the blanks
+    around them, so many in all."""
+    steps, batch, _ = log_probs.size
+    return fresh((batch,), log_probs), fresh((batch, steps, width), log_probs)
+
+
+@rule("_ctc_loss_backward", "_ctc_loss_backward.Tensor")
+def ctc_loss_backward(grad: TensorMeta, log_probs: TensorMeta, *_: Any) -> TensorMeta:
+    """Row-major."""
+    return fresh(log_probs.size, log_probs)

@@ -354,7 +354,25 @@ def grid_sampler_backward(
     return fresh(input.size, input) if output_mask[0] else None, fresh(grid.size, grid)
 
 
-@rule("grid_sampler_2d", "grid_sampler_3d")
+@rule("cudnn_grid_sampler_backward")
+def cudnn_grid_sampler_backward(input: TensorMeta, grid: TensorMeta, grad_output: TensorMeta) -> tuple[TensorMeta, ...]:
+    """Both gradients, row-major."""
+    return fresh(input.size, input), fresh(grid.size, grid)
+
+
+@rule("cudnn_affine_grid_generator")
+def cudnn_affine_grid_generator(theta: TensorMeta, n: Size, c: Size, h: Size, w: Size) -> TensorMeta:
+    """Two coordinates of each point of n images."""
+    return fresh((n, h, w, 2), theta)
+
+
+@rule("cudnn_affine_grid_generator_backward")
+def cudnn_affine_grid_generator_backward(grad: TensorMeta, n: Size, c: Size, h: Size, w: Size) -> TensorMeta:
+    """Of the n matrices."""
+    return fresh((n, 2, 3), grad)
+
+
+@rule("cudnn_grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(input: TensorMeta, grid: TensorMeta, *_: Any) -> TensorMeta:
     """A sample for each point of the grid."""
     size = (*input.size[:2], *grid.size[1:-1])
