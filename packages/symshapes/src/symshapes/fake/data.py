@@ -14,8 +14,8 @@ from symshapes.fake.contents import content_of
 from symshapes.fake.tensor import meta_of, told_number
 from symshapes.rules.by_operator import aten
 from symshapes.rules.indexing import index
-from symshapes.rules.losses import ctc_tables
 from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
+from symshapes.rules.losses import ctc_tables
 from symshapes.rules.registry import DataDependentError
 
 Answer = Callable[..., Any]
