@@ -637,10 +637,13 @@ class GraphRecorder:
 
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
+        data = tensor.given.get("data")
+        if isinstance(data, Tensor):  # the program has set it, which may have made it one
+            return self.is_inference(data)
         if tensor.value is not None and tensor_readers.tensor_keys(tensor.value) is not None:
-            return tensor.value.is_inference()
+            return _torch.is_inference(tensor.value)
         inputs = (each.value for each in self.fakes.values() if each.value is not None)
-        if self.inference.before or any(value.is_inference() for value in inputs):  # fakes of those are not
+        if self.inference.before or any(map(_torch.is_inference, inputs)):  # fakes of those are not
             raise Unsupported("Tensor.is_inference() where inference mode was in force before")
         return tensor.fake.is_inference()
 

@@ -116,7 +116,8 @@ def _backward(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             with quiet(m, create):
                 new = own_hooks.gradient(m, new)
         assert isinstance(new, Tensor)
-        old = tensor.attribute(m, "grad").realize(m)
+        with m.modes.silent():
+            old = tensor.torch_attribute(m, "grad").realize(m)
         own = not (create or own_hooks.before or id(new.fake) in known) and memory[_memory(new)] == 2
         made = _accumulated(m, tensor, old, new, own, create)
         if made is not old:

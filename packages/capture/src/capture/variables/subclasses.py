@@ -7,6 +7,7 @@ torch asks the class. Classes that are asked below autograd (``__torch_dispatch_
 from __future__ import annotations
 
 from collections.abc import Hashable
+from types import GetSetDescriptorType
 from typing import Any
 
 import torch
@@ -74,6 +75,12 @@ class SubclassTensor(Tensor):
         if self.has_own(m, name):
             return m.operators.answer(self.method(m, name, [], {}), cls, name)
         return super().as_number(m, cls)
+
+    def asked_to_read(self, m: Interpreter, name: str) -> Variable | None:
+        reader = getattr(torch.Tensor, name, None)
+        if not self.has_own(m, name) or not isinstance(reader, GetSetDescriptorType):
+            return super().asked_to_read(m, name)
+        return m.modes.answer(reader.__get__, [self], {})  # as `getattr` the class's own would be called
 
     def place_of(self, name: str) -> Source:
         if self.source is None:
@@ -143,15 +150,17 @@ class SubclassTensor(Tensor):
             self.put(m, name, value)
         elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in OWN_CLASSES:
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
+        elif name in autograd_state.SET and owner in OWN_CLASSES:
+            autograd_state.set_by_torch(m, self, name, value)
         else:
             raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
 
     def replay(self, e: Emitter) -> None:
-        if class_lookup(e.m, self.cls, "__setattr__")[1] in OWN_CLASSES:
-            super().replay(e)
-            return
         for name, value in self.given.items():  # the class was asked already
-            e.call_discarding(object.__setattr__, [self, Constant(name), value])
+            if name in autograd_state.SET:
+                e.call_discarding(_torch.write_plainly, [self, Constant(name), value])
+            else:
+                e.call_discarding(object.__setattr__, [self, Constant(name), value])
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         deleter, owner = class_lookup(m, self.cls, "__delattr__")
@@ -166,15 +175,6 @@ class SubclassTensor(Tensor):
         if name not in self.given or hidden or class_lookup(m, self.cls, name)[0] is not MISSING:
             raise Unsupported(f"deleting attribute {name!r} of tensor subclass {self.cls.__name__}")
         del self.given[name]
-
-    def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
-            wanted = (*args, *kwargs.values(), Constant(True))[0]
-            if m.operators.truth(wanted) is self.fake.requires_grad:
-                return self
-        if name in autograd_state.CALLED:
-            raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
-        return super().special_method(m, name, args, kwargs)
 
 
 def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:
