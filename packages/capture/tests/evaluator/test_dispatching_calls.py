@@ -1,0 +1,196 @@
+"""What torch makes of a call before it asks a class with a `__torch_dispatch__`: tensors of numbers, casts of autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from dispatching import Defaulting, Eighths, Pair
+
+import capture
+
+#: What classes here were asked, and what they found in force.
+ASKED: list[Any] = []
+
+
+class Telling(Pair):
+    """Tells what is in force as it is asked."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs):
+        plain = torch.mm(torch.ones(2, 2), torch.ones(2, 2))
+        ASKED.append((str(func), str(plain.dtype), torch.is_autocast_enabled("cpu")))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def pair(cls: Any, size: int, dtype: torch.dtype = torch.float32) -> Any:
+    whole = torch.arange(float(size * size)).view(size, size)
+    return cls(whole.to(dtype), torch.ones(size, size, dtype=dtype))
+
+
+def described(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [described(each) for each in value]
+    if isinstance(value, Defaulting):
+        return [type(value), value.dtype, tuple(value.shape), described(value.a), described(value.b)]
+    return [type(value), value.dtype, value.tolist()] if isinstance(value, torch.Tensor) else value
+
+
+def outcome(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    ASKED.clear()
+    return described(fn(*args)), described(args), list(ASKED)
+
+
+def set_row(x):
+    x[0] = 1.0
+    return x * 2
+
+
+def set_bool(x):
+    x[0, 1] = True
+    x[...] = 2
+    return x
+
+
+def set_where(x):
+    x[x > 2] = 0
+    return x
+
+
+def set_no_number(x):
+    x[0] = float("nan")
+    x[1] = float("-inf")
+    x[2] = -0.0
+    return x
+
+
+def picked(x):
+    return x[[0, 2]] + 1, x[[2, 0], [0, 1]]
+
+
+def set_picked(x):
+    x[[0, 1]] = 5
+    return x
+
+
+def chosen(x):
+    return torch.where(x > 2, x, 0.0), torch.where(x > 2, 1, 2)
+
+
+def set_rounded(x):
+    x[0] = 1.7
+    return x
+
+
+@pytest.mark.parametrize("cls", [Pair, Defaulting])
+@pytest.mark.parametrize("fn", [set_row, set_bool, set_where, picked, set_picked, chosen, set_rounded])
+def test_tensors_that_torch_makes_of_numbers(fn: Callable[..., Any], cls: Any) -> None:
+    compiled = capture.compile(fn, fullgraph=True)
+    for size, dtype in ((3, torch.float32), (3, torch.float32), (4, torch.float32), (3, torch.int64)):
+        assert outcome(compiled, (pair(cls, size, dtype),)) == outcome(fn, (pair(cls, size, dtype),))
+
+
+def test_numbers_that_are_none() -> None:
+    compiled = capture.compile(set_no_number, fullgraph=True)
+    for _ in range(2):
+        assert str(described(compiled(pair(Pair, 3)))) == str(described(set_no_number(pair(Pair, 3))))
+
+
+def test_a_number_that_varies_is_set() -> None:
+    def fn(x, k):
+        x[0] = k
+        return x * k
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for k in (1.0, 2.0, 3.5, True, 2, 7):
+        assert outcome(compiled, (pair(Pair, 3), k)) == outcome(fn, (pair(Pair, 3), k))
+
+
+def test_what_is_promoted_as_a_number_is_no_tensor_of_the_graph() -> None:
+    def fn(x):
+        return torch.where(x > 2, 1.5, x), torch.where(x > 2, x, 0.5), torch.where(x > 2, 1.0, 2)
+
+    compiled = capture.compile(fn)
+    for dtype in (torch.int64, torch.float32, torch.float16):
+        assert outcome(compiled, (pair(Pair, 3, dtype),)) == outcome(fn, (pair(Pair, 3, dtype),))
+
+
+def autocast(enabled: bool = True) -> Any:
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled)
+
+
+def products(x):
+    with autocast():
+        return x @ x, x + 1, F.softmax(x, -1), torch.cat([x @ x, x])
+
+
+def beside_plain(x):
+    with autocast():
+        y, plain = x @ x, torch.ones(x.shape) @ torch.ones(x.shape)
+    return y.a.dtype, y + 1, plain, x @ x
+
+
+def composed(x):
+    with autocast():
+        return torch.einsum("ij,jk->ik", x, x) * 1, F.linear(torch.ones(x.shape), x), F.layer_norm(x, (x.shape[-1],))
+
+
+def switched_off(x):
+    with autocast():
+        with autocast(enabled=False):
+            y = x.float() @ x.float()
+        return y, x @ y
+
+
+def writes(x):
+    with autocast():
+        x.mul_(2)
+        y = x @ x
+        x[0] = 1.0
+        return y, x
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad])
+@pytest.mark.parametrize("cls", [Pair, Defaulting, Telling])
+@pytest.mark.parametrize("fn", [products, beside_plain, composed, switched_off, writes])
+def test_autocast_casts_before_the_class_is_asked(fn: Callable[..., Any], cls: Any, mode: Any) -> None:
+    compiled = capture.compile(fn, fullgraph=True)
+    with mode():
+        for size, dtype in ((3, torch.float32), (3, torch.float32), (4, torch.float32), (3, torch.bfloat16)):
+            assert outcome(compiled, (pair(cls, size, dtype),)) == outcome(fn, (pair(cls, size, dtype),))
+
+
+def test_autocast_around_a_captured_function() -> None:
+    def fn(x):
+        return x @ x, x + 1, torch.ones(3, 3) @ torch.ones(3, 3)
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for on in (True, False, True):
+        with autocast(on):
+            assert outcome(compiled, (pair(Telling, 3),)) == outcome(fn, (pair(Telling, 3),))
+
+
+def test_a_weight_in_eighths_under_autocast() -> None:
+    def fn(x, weight):
+        with autocast():
+            return F.linear(x, weight).relu() @ torch.ones(4, 4)
+
+    compiled = capture.compile(fn, fullgraph=True)
+    for scale in (1.0, 3.0):
+        x, weight = torch.ones(2, 3) * scale, Eighths.of(torch.arange(1.0, 13).view(4, 3) * scale)
+        assert torch.equal(compiled(x, weight), fn(x, weight))
+
+
+def test_a_leaf_whose_cast_autocast_keeps() -> None:
+    def fn(x, weight):
+        with autocast():
+            return F.linear(x, weight), weight @ weight
+
+    compiled = capture.compile(fn)
+    with torch.no_grad():
+        for _ in range(2):
+            weight = torch.nn.Parameter(torch.ones(3, 3))
+            assert outcome(compiled, (pair(Pair, 3), weight)) == outcome(fn, (pair(Pair, 3), weight))
