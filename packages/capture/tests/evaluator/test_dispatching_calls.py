@@ -194,3 +194,38 @@ def test_a_leaf_whose_cast_autocast_keeps() -> None:
         for _ in range(2):
             weight = torch.nn.Parameter(torch.ones(3, 3))
             assert outcome(compiled, (pair(Pair, 3), weight)) == outcome(fn, (pair(Pair, 3), weight))
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_whether_one_takes_the_data_of_another_is_asked_where_torch_asks(mode: Any) -> None:
+    def fn(x):
+        return torch._has_compatible_shallow_copy_type(x, x), x.fill_diagonal_(7)
+
+    compiled = capture.compile(fn)
+    with mode():
+        for size in (3, 3, 4):
+            assert outcome(compiled, (pair(Telling, size),)) == outcome(fn, (pair(Telling, size),))
+
+
+def sets_data(x):
+    x.data = torch.ones(x.shape)
+    return x.shape
+
+
+def sets_grad(x):
+    x.grad = x.clone()
+    return x.grad.shape
+
+
+def requires(x):
+    x.requires_grad_()
+    return x.requires_grad
+
+
+@pytest.mark.parametrize("fn", [sets_data, sets_grad, requires])
+def test_what_autograd_knows_of_one_is_set_outside_of_graphs(fn: Callable[..., Any]) -> None:
+    compiled = capture.compile(fn)
+    for _ in range(2):
+        one, other = pair(Pair, 3), pair(Pair, 3)
+        assert compiled(one) == fn(other)
+        assert (one.grad is None, one.requires_grad) == (other.grad is None, other.requires_grad)

@@ -46,7 +46,7 @@ class NumbersGiven:
             if self._symbols:  # the number varied
                 m.recorder.takes_no_symbols()
             raise Unsupported("a tensor subclass beside a tensor that torch makes itself")
-        options = {"dtype": Constant(tensor.dtype), "device": Constant(tensor.device)}
+        options: dict[str, Variable] = {"dtype": Constant(tensor.dtype), "device": Constant(tensor.device)}
         with m.modes.silent():
             data = m.builder.from_python(tensor.tolist())
             made: Variable = m.calls.call(m.builder.known(torch.tensor), [data], options).realize(m)
@@ -78,9 +78,6 @@ def _is_wrapped_number(tensor: torch.Tensor) -> bool:
 
 def require_unwritten(function: Any, args: Any, known: type) -> None:
     """Raise ``Unsupported`` where an operator writes to a tensor that torch made itself: it would be made anew each time."""
-    for written in facts_of(function).written:
-        place = written.position
-        value = args[place] if place is not None and place < len(args) else None
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(each, torch.Tensor) and not isinstance(each, known):
-                raise Unsupported("a write to a tensor that torch makes itself, beside a tensor subclass")
+    made = {place for place, arg in enumerate(args) if isinstance(arg, torch.Tensor) and not isinstance(arg, known)}
+    if made and any(written.position in made for written in facts_of(function).written):
+        raise Unsupported("a write to a tensor that torch makes itself, beside a tensor subclass")

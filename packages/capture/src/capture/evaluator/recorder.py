@@ -70,6 +70,7 @@ _FOLLOWS = frozenset(
         "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_same_size", "is_inference", "type",
         "result_type", "promote_types", "is_coalesced", "dense_dim", "sparse_dim", "__len__", "_is_zerotensor",
         "is_non_overlapping_and_dense", "broadcast_shapes", "is_tensor", "eq", "ne",
+        "_has_compatible_shallow_copy_type",
     }
 )  # fmt: skip
 #: What torch's C++ says of symbolic sizes where it takes none: also of tensors that Python knows nothing of, which it asks for them.

@@ -122,6 +122,8 @@ def set_by_torch(m: Interpreter, tensor: Any, name: str, value: Variable) -> Non
 
 def set_plainly(m: Interpreter, tensor: Any, name: str, value: Variable) -> None:
     """The same, where nobody is asked."""
+    if tensor.node is None:
+        raise Unsupported(f"setting attribute {name!r} of tensor subclass {tensor.cls.__name__}")
     with m.modes.silent():
         SET[name](m, tensor, value.realize(m))
 

@@ -79,6 +79,15 @@ class WrapperTensor(SubclassTensor):
         for _ in range(self.writes):
             e.call_discarding(torch.autograd.graph.increment_version, [self])
 
+    def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
+            wanted = (*args, *kwargs.values(), Constant(True))[0]
+            if m.operators.truth(wanted) is self.fake.requires_grad:
+                return self
+        if name in autograd_state.CALLED:
+            raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
+        return super().special_method(m, name, args, kwargs)
+
     def truth(self, m: Interpreter) -> bool:
         if self.has_own(m, "__bool__"):
             return super().truth(m)
