@@ -229,3 +229,49 @@ def test_what_autograd_knows_of_one_is_set_outside_of_graphs(fn: Callable[..., A
         one, other = pair(Pair, 3), pair(Pair, 3)
         assert compiled(one) == fn(other)
         assert (one.grad is None, one.requires_grad) == (other.grad is None, other.requires_grad)
+
+
+class Comparing(Telling):
+    """Says itself what is equal, and compares no elements."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs):
+        if func in (torch.ops.aten.equal.default, torch.ops.aten.allclose.default):
+            ASKED.append(str(func))
+            return args[0].shape[0] == 3
+        if func in (torch.ops.aten.eq.Tensor, torch.ops.aten.isclose.default):
+            raise NotImplementedError(str(func))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.inference_mode])
+@pytest.mark.parametrize("cls", [Pair, Defaulting, Telling, Comparing])
+def test_whether_two_are_equal_is_asked_of_the_class(cls: Any, mode: Any) -> None:
+    def fn(x, y):
+        return torch.equal(x, y), torch.allclose(x, y, atol=0.5), x.allclose(y), x.equal(y)
+
+    compiled = capture.compile(fn, fullgraph=True)
+    with mode():
+        for size, away in ((3, 0.0), (3, 1.0), (3, 0.25), (4, 0.0), (4, 1.0)):
+            args = [(pair(cls, size), cls(pair(cls, size).a + away, pair(cls, size).b)) for _ in "ab"]
+            assert outcome(compiled, args[0]) == outcome(fn, args[1])
+
+
+@pytest.mark.parametrize("cls", [Pair, Comparing])
+def test_the_program_goes_by_whether_two_are_equal(cls: Any) -> None:
+    def fn(x, y):
+        return x * 2 if torch.equal(x, y) else y - x
+
+    compiled = capture.compile(fn)
+    for size, away in ((3, 0.0), (3, 1.0), (4, 0.0)):
+        args = [(pair(cls, size), cls(pair(cls, size).a + away, pair(cls, size).b)) for _ in "ab"]
+        assert outcome(compiled, args[0]) == outcome(fn, args[1])
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: x[:, :2] * 1, lambda x: x[:, 1] * 1, lambda x: x[:] * 1, lambda x: x[0:3, 1:] * 1]
+)
+def test_which_operators_slices_come_to_is_asked_of_sizes_as_they_are(fn: Callable[..., Any]) -> None:
+    compiled = capture.compile(fn)
+    for size in (3, 4, 5, 2):
+        assert outcome(compiled, (pair(Telling, size),)) == outcome(fn, (pair(Telling, size),))

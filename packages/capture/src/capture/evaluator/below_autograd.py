@@ -25,7 +25,7 @@ from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 from capture.variables.wrappers import WrapperTensor, tensors_among
-from symshapes import SYMBOLIC
+from symshapes import SYMBOLIC, is_unbacked
 
 from .numbers_given import NumbersGiven, require_unwritten
 from .size_expressions import number_of_sizes
@@ -67,22 +67,31 @@ class _Run:
         self._symbols: dict[int, Variable] = {}
         #: What tensors may be made of that torch makes itself.
         self._of_numbers = NumbersGiven()
+        #: The answer to the last question that is a decision only the run can tell, and what stands for it.
+        self.decision: Variable | None = None
+        self.decided_as = True
         #: What may change of stand-ins without a question, by their identities.
         self._states: dict[int, tuple[Any, ...]] = {}
 
     def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         _RUNNING.run = self
         try:
-            with _torch.without_functions():
+            with _torch.without_functions(), self._m.recorder.as_by_numbers():
                 return function(*args, **kwargs)
         finally:
             _RUNNING.run = None
 
     def answer(self, function: Any, handed: tuple[Any, ...]) -> Any:
         self.asked += 1
+        if self.decision is not None:
+            raise Unsupported(f"{function} of a tensor subclass, by a decision that only the run can tell")
         if self.asked > len(self._answers):
             raise _Asked(function, handed)
-        return self.stand_in(self._answers[self.asked - 1])
+        answer = self._answers[self.asked - 1]
+        if isinstance(answer, Symbolic) and answer.python_type() is bool and is_unbacked(answer.value):
+            self.decision = answer
+            return self.decided_as
+        return self.stand_in(answer)
 
     def argument(self, variable: Variable) -> Any:
         """The same for an argument of the call itself."""
@@ -235,12 +244,33 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
         except Exception as error:
             raise Unsupported(f"{name} of a tensor subclass raises {type(error).__name__}: {error}") from error
         break
+    if run.decision is not None:
+        return _decision(m, run, function, answers, args, kwargs, result)
     if not run.asked and not follows and not run.gave_argument(result):
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
     run.note_writes()
     found = run.variable(result)
     _note_views(run, result, found, known)
     return found
+
+
+def _decision(
+    m: Interpreter,
+    run: _Run,
+    function: Callable[..., Any],
+    answers: list[Variable],
+    args: Args,
+    kwargs: Kwargs,
+    result: Any,
+) -> Variable:
+    """What the last question was answered with, where the call hands that on: so it does either way."""
+    other = _Run(m, answers)
+    other.decided_as = False
+    given, named = [other.argument(arg) for arg in args], {key: other.argument(arg) for key, arg in kwargs.items()}
+    if result is not True or other.call(function, given, named) is not False or run.decision is None:
+        raise Unsupported(f"{function} of a tensor subclass, by a decision that only the run can tell")
+    run.note_writes()
+    return run.decision
 
 
 def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> None:

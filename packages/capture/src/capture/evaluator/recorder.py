@@ -380,6 +380,16 @@ class GraphRecorder:
         return self._below > 0
 
     @contextmanager
+    def as_by_numbers(self) -> Iterator[None]:
+        """Meanwhile torch decides by sizes as it does by plain numbers, each decision guarded."""
+        env = self.dynamic_sizes.env
+        env.exact = True
+        try:
+            yield
+        finally:
+            env.exact = False
+
+    @contextmanager
     def below_autograd(self) -> Iterator[None]:
         """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
         self._below += 1

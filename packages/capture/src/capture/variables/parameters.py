@@ -20,7 +20,6 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
 from .tensors import Tensor
-from .wrappers import WrapperTensor
 
 
 @handles(torch.nn.Parameter)
@@ -73,7 +72,7 @@ def _takes_data_of(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Whether a tensor can get another's data: for certain of two dense ones of a device, by kernels that torch has for all dtypes."""
     tensors = [arg.realize(m) for arg in (*args, *kwargs.values())]
     fakes = [tensor.fake for tensor in tensors if isinstance(tensor, Tensor)]
-    if any(isinstance(each, WrapperTensor) for each in tensors):  # in some modes its class is asked
+    if any(isinstance(each, Tensor) and each.node is None for each in tensors):  # in some modes its class is asked
         return m.recorder.record("call_function", takes_data_of, args, kwargs)
     plain = all(fake.layout is torch.strided and not fake.is_quantized for fake in fakes)
     if len(fakes) != 2 or not plain or fakes[0].device.type != fakes[1].device.type:
