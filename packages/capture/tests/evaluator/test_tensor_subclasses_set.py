@@ -256,3 +256,72 @@ def test_a_method_has_no_self_before_it_is_bound() -> None:
         return getattr(torch.Tensor.add, "__self__", 5) + x
 
     assert torch.equal(capture.compile(fn, fullgraph=True)(torch.ones(3)), torch.full((3,), 6.0))
+
+
+class Doubling(torch.autograd.Function):
+    """Its backward runs outside of graphs of such tensors."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ASKED.append("backward")
+        return gradient * 2
+
+
+def leaf_before_a_break(x):
+    y = x.detach().requires_grad_()
+    found = Doubling.apply(y)
+    found.sum().backward()
+    return y.grad, y.is_leaf, y.requires_grad
+
+
+def leaf_that_leaves(x):
+    y = x.detach().clone().requires_grad_()
+    (y * y).sum().backward()
+    return y
+
+
+@pytest.mark.parametrize("fn", [leaf_before_a_break, leaf_that_leaves])
+@pytest.mark.parametrize("cls", [Plain, Unit, Listening, torch.Tensor])
+def test_a_leaf_that_was_made_leaves_as_one(cls: type, fn: Callable[..., Any]) -> None:
+    compiled = capture.compile(fn)
+    for size in (3, 3, 4):
+        args = count(size).as_subclass(cls), count(size).as_subclass(cls)
+        wanted, found = outcome(fn, args[:1]), outcome(compiled, args[1:])
+        assert alike(wanted, found), (wanted, found)
+        if fn is leaf_that_leaves:
+            assert alike(told(wanted[0]), told(found[0]))
+
+
+@pytest.mark.parametrize("cls", [torch.Tensor, Plain])
+def test_a_leaf_that_was_another_as_it_was_computed_with(cls: type) -> None:
+    def fn(x):
+        y = x * 2
+        x.data = x.data * 2
+        (x * y).sum().backward()
+        return x.grad
+
+    compiled = capture.compile(fn)
+    for size in (3, 3, 4):
+        wanted, found = outcome(fn, (leaf(cls, size),)), outcome(compiled, (leaf(cls, size),))
+        assert alike(wanted, found), (wanted, found)
+
+
+def test_forward_mode_asks_the_class_of_what_is_computed_in_it() -> None:
+    class Adding(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            func = torch.Tensor.add if func is torch.Tensor.mul else func
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def fn(x, y):
+        return torch.func.jvp(lambda t: t * 3, (x,), (y,))
+
+    compiled = capture.compile(fn)
+    for size in (3, 3, 4):
+        for first, second in ((Adding, Adding), (torch.Tensor, Adding), (torch.Tensor, torch.Tensor)):
+            args = count(size).as_subclass(first), count(size).as_subclass(second)
+            assert alike(compiled(*args), fn(*args))

@@ -176,6 +176,8 @@ def _require_told(m: Interpreter, found: Behind, outputs: Sequence[Tensor], aske
     """
     if found.unknown or len(_leaves(m, found)) < len(found.leaves):
         raise Unsupported("Tensor.backward() through control flow in the graph")
+    if any(m.recorder.fakes[id(leaf)].fake is not leaf for leaf in found.leaves):
+        raise Unsupported("Tensor.backward() by a leaf that was another before, when it was computed with")
     for output in outputs:
         if output.fake.grad_fn is None and output.fake.requires_grad:
             raise Unsupported("Tensor.backward() of a leaf")
