@@ -325,3 +325,58 @@ def test_forward_mode_asks_the_class_of_what_is_computed_in_it() -> None:
         for first, second in ((Adding, Adding), (torch.Tensor, Adding), (torch.Tensor, torch.Tensor)):
             args = count(size).as_subclass(first), count(size).as_subclass(second)
             assert alike(compiled(*args), fn(*args))
+
+
+class Slotted(torch.Tensor):
+    """Has slots, one of which goes over to what is computed."""
+
+    __slots__ = ("other", "unit")
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        if isinstance(found, Slotted) and isinstance(args[0], Slotted) and hasattr(args[0], "unit"):
+            found.unit = args[0].unit
+        return found
+
+
+def reads_slot(x):
+    return getattr(x, "unit", "none"), x * 2
+
+
+def must_have(x):
+    try:
+        return x.unit, x + 1
+    except AttributeError as error:
+        return str(error), x + 2
+
+
+def fills_slots(x):
+    x.other = x * 3
+    y = x * 2
+    y.other = "made"
+    x.unit = "k"
+    return y, x.other, (x + 1).unit
+
+
+def computes_with(x):
+    return x * x.unit if isinstance(getattr(x, "unit", None), float | torch.Tensor) else x + 0
+
+
+def slots(x: Any) -> Any:
+    return [getattr(x, name, "empty") for name in Slotted.__slots__]
+
+
+@pytest.mark.parametrize("fn", [reads_slot, must_have, fills_slots, computes_with])
+def test_slots_of_a_class(fn: Callable[..., Any]) -> None:
+    compiled = capture.compile(fn, fullgraph=True)
+    for held in ("a", "b", None, 2.5, torch.full((3,), 4.0), "a", None):
+        found = []
+        for each in (fn, compiled):
+            x = count(3).as_subclass(Slotted)
+            if held is not None:
+                x.unit = held
+            result = each(x)
+            results = result if isinstance(result, tuple) else (result,)
+            found.append([result, slots(x), [slots(one) for one in results if isinstance(one, Slotted)]])
+        assert alike(*found), found

@@ -7,7 +7,7 @@ torch asks the class. Classes that are asked below autograd (``__torch_dispatch_
 from __future__ import annotations
 
 from collections.abc import Hashable
-from types import GetSetDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, looked_up
 from .handlers import handles
-from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions
+from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions, shown_holder
 from .objects import descriptor_get
 from .reconstruction import Emitter
 from .tensors import Tensor
@@ -108,6 +108,8 @@ class SubclassTensor(Tensor):
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__torch_function__":
             return descriptor_get(m, raw, owner, self, self.cls, name)
+        if type(raw) is MemberDescriptorType:
+            return self._slot(m, raw, name)
         if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in OWN_CLASSES and not self._hides(name))):
             return super().attribute(m, name)
         own = self._own(m, name)
@@ -119,6 +121,21 @@ class SubclassTensor(Tensor):
         if fallback is not MISSING:
             return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
         m.errors.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def _slot(self, m: Interpreter, raw: MemberDescriptorType, name: str) -> Variable:
+        """What is in one of the slots that its class has."""
+        if name in self.given:
+            return self.given[name]
+        if raw.__name__ != name or class_lookup(m, self.cls, "__getattr__")[0] is not MISSING:
+            raise Unsupported(f"slot {name!r} of tensor subclass {self.cls.__name__}, in which nothing may be")
+        if self.value is not None and self.source is not None:
+            try:
+                held = raw.__get__(self.value)
+            except AttributeError:
+                m.guards.add(self.source, GuardKind.NO_ATTR, name)
+            else:
+                return m.builder.wrap(held, Attr(self.source, name))
+        m.errors.throw(AttributeError, f"{shown_holder(self.cls)!r} object has no attribute {name!r}")
 
     def _hides(self, name: str) -> bool:
         """Whether its own dictionary has what torch has as a method."""
@@ -146,7 +163,7 @@ class SubclassTensor(Tensor):
     def _generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         """``object.__setattr__``."""
         raw, owner = class_lookup(m, self.cls, name)
-        if raw is MISSING or not is_data_descriptor(m, raw):
+        if raw is MISSING or type(raw) is MemberDescriptorType or not is_data_descriptor(m, raw):
             self.put(m, name, value)
         elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in OWN_CLASSES:
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
