@@ -380,3 +380,17 @@ def test_slots_of_a_class(fn: Callable[..., Any]) -> None:
             results = result if isinstance(result, tuple) else (result,)
             found.append([result, slots(x), [slots(one) for one in results if isinstance(one, Slotted)]])
         assert alike(*found), found
+
+
+def test_a_class_that_answers_for_what_it_lacks_is_not_asked_at_capture() -> None:
+    class Answering(torch.Tensor):
+        def __getattr__(self, name):
+            ASKED.append(name)
+            return 5
+
+    compiled = capture.compile(lambda x: x * 2, fullgraph=True)
+    for size in (3, 4):
+        x = count(size).as_subclass(Answering)
+        ASKED.clear()
+        compiled(x)
+        assert ASKED == []
