@@ -369,13 +369,25 @@ def _gets_gradients(tensor: torch.Tensor) -> bool:
 
 
 #: What is read of such a tensor past what its class makes of it.
-PLAINLY_READ = ("is_leaf", "grad", "_base", "grad_fn")
+PLAINLY_READ = ("is_leaf", "grad", "_base", "grad_fn", "_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 def read_plainly(tensor: torch.Tensor, index: int) -> Any:
     """One of `PLAINLY_READ`, as torch has it: nobody is asked."""
     with without_functions():
         return getattr(torch.Tensor, PLAINLY_READ[index]).__get__(tensor)
+
+
+def is_inference(tensor: torch.Tensor) -> bool:
+    """Whether a tensor was made in inference mode; no class is asked."""
+    with without_functions():
+        return torch.Tensor.is_inference(tensor)
+
+
+def write_plainly(tensor: torch.Tensor, name: str, value: Any) -> None:
+    """``tensor.name = value`` for what is torch's: nobody is asked."""
+    with without_functions():
+        getattr(torch.Tensor, name).__set__(tensor, value)
 
 
 # Whether autocast is on for any device, whether deterministic algorithms are on, whether a torch-function mode is in

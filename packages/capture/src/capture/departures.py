@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ._torch import neg_view, unasked
+from ._torch import neg_view, unasked, without_functions
 from .bytecode import build
 from .emit import Emitter
 from .evaluator.machine import Machine
@@ -75,7 +75,10 @@ class Departures:
 
     def write(self, e: Emitter, variable: Variable, name: str) -> None:
         """Make of what the graph gave, which is in a local, what the program had."""
-        for function in (self._made.get(id(variable)), self._classes.get(id(variable))):
+        functions = [self._made.get(id(variable)), self._classes.get(id(variable))]
+        if functions[0] is _leaf:  # what is given a class is made of it
+            functions.reverse()
+        for function in functions:
             if function is not None:
                 function = unasked(function) if self._seen else function
                 e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
@@ -105,7 +108,8 @@ class _At(Variable):
 
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.requires_grad_()
+    with without_functions():
+        return torch.Tensor.requires_grad_(tensor)
 
 
 def _frozen_parameter(tensor: torch.Tensor) -> torch.Tensor:

@@ -152,7 +152,7 @@ class GraphBuilder:
         if None in versions:
             may = any(_writes(node) for node in self.graph.nodes)
             return [may and isinstance(fake, torch.Tensor) for fake in self.inputs]
-        written = {fake.storage_key for fake in self.uncounted if fake._version}.union(self.unsaid)
+        written = {fake.storage_key for fake in self.uncounted if _version(fake) != 0}.union(self.unsaid)
         return [
             version != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)
             for version, f, n in zip(versions, self.inputs, self.placeholders, strict=True)

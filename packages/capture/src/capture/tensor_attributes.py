@@ -23,6 +23,14 @@ gradient_of: Callable[[torch.Tensor], torch.Tensor | None] = vars(_BASE)["grad"]
 node_of: Callable[[torch.Tensor], Any] = vars(_BASE)["grad_fn"].__get__
 
 
+def is_parameter(value: Any) -> bool:
+    """Whether it is one of a module's parameters; no class is asked, as `isinstance` asks one for a mark that objects may have."""
+    cls = type(value)
+    return issubclass(cls, torch.nn.Parameter) or (
+        issubclass(cls, torch.Tensor) and bool(getattr(value, "__dict__", {}).get("_is_param", False))
+    )
+
+
 def replaced_attribute() -> str | None:
     """The name of one of these that the program has put something else in the place of, in `torch.Tensor` itself."""
     return next(iter(_TOLD & vars(torch.Tensor).keys()), None)

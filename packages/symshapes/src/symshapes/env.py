@@ -69,6 +69,9 @@ class ShapeEnv:
         """Nodes that were made of numbers, or of other nodes: the same few are composed thousands of times."""
         self.answers: Any = None
         """Who answers the questions of a call that goes on with one answer only (`symshapes.answers`); None for nobody."""
+        self.exact = False
+        """Whether torch goes the way it goes with sizes that are plain numbers, each decision guarded: who counts which operators it comes to
+        says so meanwhile."""
         self.operator: object = ""
         """What runs: a `FakeMode` says it, so that it is known what took a size for a constant."""
         self._specializations: list[Specialization] = []

@@ -28,6 +28,8 @@ class Environment(Protocol):
     constraints: Constraints
     answers: Any
     """Who is asked in its place, of a call that goes on with one answer only; None for nobody."""
+    exact: bool
+    """Whether torch goes the way it goes with sizes that are plain numbers, each decision guarded, also where it would settle for another."""
     nodes: dict[Any, SymNode]
     """Nodes by what they are made of: the same few are composed thousands of times."""
 
@@ -249,8 +251,10 @@ class SymNode:
         return self._known
 
     def statically_known_true(self, file: str = "", line: int = 0) -> bool:
-        """Whether it is true whatever the sizes; adds no guard."""
-        return self._statically_known() is True
+        """Whether it is true whatever the sizes; adds no guard, but where the environment's `exact` says that torch's way is to be eager's."""
+        if self._statically_known() is True or _within_machine(self.expr):
+            return True
+        return self.env.exact and self.hint is not None and self.guard_bool(file, line)
 
     def expect_true(self, file: str, line: int) -> bool:
         """Take it for true: checked when the program runs if it cannot be now."""
@@ -507,6 +511,11 @@ def number_of_node(node: SymNode) -> Any:
     """The number that a node stands for: a plain one where one is left, as torch's own operators give it."""
     known = {int: node.maybe_as_int, float: node.maybe_as_float, bool: node.maybe_as_bool}[node.pytype]()
     return _CLASSES[node.pytype](node) if known is None else known
+
+
+def _within_machine(condition: Any) -> bool:
+    """Whether it says of a number no more than that it is not above the largest that torch's own can be: where a slice without an end ends."""
+    return isinstance(condition, sympy.Le) and condition.rhs.is_Integer and bool(condition.rhs >= 2**63 - 1)
 
 
 def _refuse_floats(sign: str, left: SymNode, right: SymNode) -> None:

@@ -7,14 +7,16 @@ on stand-ins with the same metadata, and asks about them. With the first questio
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from capture import _torch
 from capture.errors import NotConstant, Unsupported
+from capture.settings import SETTERS
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
@@ -23,8 +25,9 @@ from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 from capture.variables.wrappers import WrapperTensor, tensors_among
-from symshapes import SYMBOLIC
+from symshapes import SYMBOLIC, is_unbacked
 
+from .numbers_given import NumbersGiven, require_unwritten
 from .size_expressions import number_of_sizes
 
 #: The call that is being made on stand-ins, for each thread.
@@ -62,25 +65,37 @@ class _Run:
         #: Those of arguments. What is answered is not held: with who holds it torch's own code differs.
         self._stand_ins: dict[int, _StandIn] = {}
         self._symbols: dict[int, Variable] = {}
+        #: What tensors may be made of that torch makes itself.
+        self._of_numbers = NumbersGiven()
+        #: The answer to the last question that is a decision only the run can tell, and what stands for it.
+        self.decision: Variable | None = None
+        self.decided_as = True
         #: What may change of stand-ins without a question, by their identities.
         self._states: dict[int, tuple[Any, ...]] = {}
 
     def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         _RUNNING.run = self
         try:
-            with _torch.without_functions():
+            with _torch.without_functions(), self._m.recorder.as_by_numbers():
                 return function(*args, **kwargs)
         finally:
             _RUNNING.run = None
 
     def answer(self, function: Any, handed: tuple[Any, ...]) -> Any:
         self.asked += 1
+        if self.decision is not None:
+            raise Unsupported(f"{function} of a tensor subclass, by a decision that only the run can tell")
         if self.asked > len(self._answers):
-            raise _Asked(function, tuple([self.variable(each) for each in handed]))
-        return self.stand_in(self._answers[self.asked - 1])
+            raise _Asked(function, handed)
+        answer = self._answers[self.asked - 1]
+        if isinstance(answer, Symbolic) and answer.python_type() is bool and is_unbacked(answer.value):
+            self.decision = answer
+            return self.decided_as
+        return self.stand_in(answer)
 
     def argument(self, variable: Variable) -> Any:
         """The same for an argument of the call itself."""
+        self._of_numbers.note(self._m, variable)
         for each in tensors_among(self._m, [variable]):
             if id(each) not in self._stand_ins:
                 made = self._stand_ins[id(each)] = _like(each, each.fake.requires_grad)
@@ -111,9 +126,7 @@ class _Run:
         if kind in CONSTANT_TYPES:
             return Constant(value)
         if isinstance(value, torch.Tensor):
-            if not isinstance(value, _StandIn):
-                raise Unsupported("a tensor subclass beside a tensor that torch makes itself")
-            return value.stands_for
+            return value.stands_for if isinstance(value, _StandIn) else self._of_numbers.variable(m, value)
         if kind in SYMBOLIC and id(value.node) in self._symbols:
             return self._symbols[id(value.node)]
         if isinstance(value, tuple):
@@ -184,14 +197,33 @@ def _like(tensor: Tensor, differentiates: bool) -> Any:
     return made
 
 
+@contextlib.contextmanager
+def _without_autocast(m: Interpreter) -> Iterator[None]:
+    """Below autograd nobody casts any more: what autocast makes of a call is among the operators that are asked about."""
+    devices = [args[0] for setter, args in SETTERS if setter is torch.set_autocast_enabled]
+    on = [device for device in devices if torch.is_autocast_enabled(device)]
+    for device in on:
+        m.recorder.state_call(torch.set_autocast_enabled, [Constant(device), Constant(False)])
+    try:
+        if _torch.any_autocast():
+            raise Unsupported("a tensor subclass within autocast for a device that no setting is about")
+        yield
+    finally:
+        for device in on:
+            m.recorder.state_call(torch.set_autocast_enabled, [Constant(device), Constant(True)])
+
+
 def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs: Kwargs, *, follows: bool) -> Variable:
     """What a call comes to with tensors whose classes are asked below autograd; `follows`: it may be one that asks for metadata alone."""
     name = getattr(function, "__name__", str(function))
-    if m.levels.inside or _torch.any_autocast():
-        raise Unsupported(f"{name} of a tensor subclass within a function transform or autocast")
+    if m.levels.inside:
+        raise Unsupported(f"{name} of a tensor subclass within a function transform")
+    tensors = tensors_among(m, (*args, *kwargs.values()))
+    if _torch.any_autocast() and any(each.fake.requires_grad for each in tensors):
+        raise Unsupported(f"{name} of a tensor subclass within autocast, which keeps what it casts of leaves")
     answers: list[Variable] = []
     #: By identity, tensors whose views need no note: arguments, and what plain operators gave, which the graph has as they are.
-    known = {id(each) for each in tensors_among(m, (*args, *kwargs.values()))}
+    known = {id(each) for each in tensors}
     while True:
         run = _Run(m, answers)
         try:
@@ -202,19 +234,43 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
         try:
             result = run.call(function, given, named)
         except _Asked as asked:
-            answers.append(_answered(m, asked.function, asked.handed, known).realize(m))
+            require_unwritten(asked.function, asked.handed[0], _StandIn)
+            handed = tuple([run.variable(each) for each in asked.handed])
+            with _without_autocast(m):
+                answers.append(_answered(m, asked.function, handed, known).realize(m))
             continue
         except Unsupported:
             raise
         except Exception as error:
             raise Unsupported(f"{name} of a tensor subclass raises {type(error).__name__}: {error}") from error
         break
+    if run.decision is not None:
+        return _decision(m, run, function, answers, args, kwargs, result)
     if not run.asked and not follows and not run.gave_argument(result):
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
     run.note_writes()
     found = run.variable(result)
     _note_views(run, result, found, known)
     return found
+
+
+def _decision(
+    m: Interpreter,
+    run: _Run,
+    function: Callable[..., Any],
+    answers: list[Variable],
+    args: Args,
+    kwargs: Kwargs,
+    result: Any,
+) -> Variable:
+    """What the last question was answered with, where the call hands that on: so it does either way."""
+    other = _Run(m, answers)
+    other.decided_as = False
+    given, named = [other.argument(arg) for arg in args], {key: other.argument(arg) for key, arg in kwargs.items()}
+    if result is not True or other.call(function, given, named) is not False or run.decision is None:
+        raise Unsupported(f"{function} of a tensor subclass, by a decision that only the run can tell")
+    run.note_writes()
+    return run.decision
 
 
 def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> None:

@@ -17,6 +17,7 @@ import torch
 from capture.guards import Guard, GuardKind, ShapePredicate, Size
 from capture.history import History, Number, Place
 from capture.sources import Item, Local, Source, is_module_owned
+from capture.tensor_attributes import is_parameter
 from capture.variables.numbers import is_written
 from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
@@ -67,7 +68,7 @@ class DynamicSizes:
     def policy(self, value: torch.Tensor, source: Source) -> list[DimPolicy | DimMark] | None:
         """One policy a dimension, or None where all sizes are constants."""
         marks = policy_of(value)
-        if not marks and isinstance(value, torch.nn.Parameter):
+        if not marks and is_parameter(value):
             return None
         sizes, rank = _SIZE(value), _DIM(value)
         varies = [self._size_changes((self.name(source), "size", dim, rank), n) for dim, n in enumerate(sizes)]
@@ -90,7 +91,7 @@ class DynamicSizes:
 
     def _is_whole(self, value: torch.Tensor, source: Source, varies: bool) -> bool:
         """Whether all of a tensor's sizes are symbolic at once. Those of parameters and buffers seldom change."""
-        owned = isinstance(value, torch.nn.Parameter) or is_module_owned(source)
+        owned = is_parameter(value) or is_module_owned(source)
         return not owned and (self.dynamic is True or (varies and self._history.spread))
 
     def spreads(self) -> bool:
@@ -107,7 +108,7 @@ class DynamicSizes:
         A tensor that follows its sizes at one call and does not at another (a cache made by a view, then by `cat`) is of
         any strides.
         """
-        if self.dynamic is False or isinstance(value, torch.nn.Parameter):
+        if self.dynamic is False or is_parameter(value):
             return []
         name, rank, step = self.name(source), _DIM(value), _STRIDE(value)
         varies = [self._meet((name, "stride", dim, rank), step[dim]) for dim in range(rank)]

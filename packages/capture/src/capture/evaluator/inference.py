@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from capture._torch import inference_guard
+from capture._torch import inference_guard, is_inference
 from capture.errors import Unsupported
 from capture.variables.tensors import Tensor
 
@@ -65,7 +65,7 @@ class InferenceBlocks:
         if not self._entered or self.before:
             return
         for each in tensors:
-            if each.value is not None and each.value.is_inference() and each.fake._version != each.node.meta["version"]:
+            if each.value is not None and is_inference(each.value) and each.fake._version != each.node.meta["version"]:
                 raise Unsupported("a write, in inference mode, to an inference tensor from outside")
 
     def undo(self) -> None:

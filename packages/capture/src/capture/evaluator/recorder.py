@@ -70,6 +70,7 @@ _FOLLOWS = frozenset(
         "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_same_size", "is_inference", "type",
         "result_type", "promote_types", "is_coalesced", "dense_dim", "sparse_dim", "__len__", "_is_zerotensor",
         "is_non_overlapping_and_dense", "broadcast_shapes", "is_tensor", "eq", "ne",
+        "_has_compatible_shallow_copy_type",
     }
 )  # fmt: skip
 #: What torch's C++ says of symbolic sizes where it takes none: also of tensors that Python knows nothing of, which it asks for them.
@@ -379,6 +380,16 @@ class GraphRecorder:
         return self._below > 0
 
     @contextmanager
+    def as_by_numbers(self) -> Iterator[None]:
+        """Meanwhile torch decides by sizes as it does by plain numbers, each decision guarded."""
+        env = self.dynamic_sizes.env
+        env.exact = True
+        try:
+            yield
+        finally:
+            env.exact = False
+
+    @contextmanager
     def below_autograd(self) -> Iterator[None]:
         """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
         self._below += 1
@@ -637,10 +648,13 @@ class GraphRecorder:
 
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
+        data = tensor.given.get("data")
+        if isinstance(data, Tensor):  # the program has set it, which may have made it one
+            return self.is_inference(data)
         if tensor.value is not None and tensor_readers.tensor_keys(tensor.value) is not None:
-            return tensor.value.is_inference()
+            return _torch.is_inference(tensor.value)
         inputs = (each.value for each in self.fakes.values() if each.value is not None)
-        if self.inference.before or any(value.is_inference() for value in inputs):  # fakes of those are not
+        if self.inference.before or any(map(_torch.is_inference, inputs)):  # fakes of those are not
             raise Unsupported("Tensor.is_inference() where inference mode was in force before")
         return tensor.fake.is_inference()
 

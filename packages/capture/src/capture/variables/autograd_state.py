@@ -14,7 +14,7 @@ import torch
 from capture import _torch
 from capture.errors import Unsupported
 from capture.guards import GuardKind
-from symshapes import same_metadata
+from symshapes import same_metadata, same_size
 
 from .autograd_history import Act
 from .base import Args, Interpreter, Kwargs, Variable
@@ -111,14 +111,36 @@ def give(m: Interpreter, tensor: Any, name: str, value: Variable) -> None:
     m.effects.mutated(tensor)
 
 
+def set_by_torch(m: Interpreter, tensor: Any, name: str, value: Variable) -> None:
+    """``tensor.name = value`` of a tensor whose class may be asked about it, for one of `SET`; torch asks that class alone."""
+    tensor.require_plain(m, name)
+    setter = getattr(torch.Tensor, name).__set__
+    if m.modes.asks([tensor]) and m.modes.answer(setter, [tensor, value], {}) is not None:
+        return
+    set_plainly(m, tensor, name, value)
+
+
+def set_plainly(m: Interpreter, tensor: Any, name: str, value: Variable) -> None:
+    """The same, where nobody is asked."""
+    if tensor.node is None:
+        raise Unsupported(f"setting attribute {name!r} of tensor subclass {tensor.cls.__name__}")
+    with m.modes.silent():
+        SET[name](m, tensor, value.realize(m))
+
+
+def _is_in_graph(value: Any) -> bool:
+    """Whether a value is a tensor that the graph has."""
+    return issubclass(value.python_type(), torch.Tensor) and value.node is not None
+
+
 def _may_be_grad(m: Interpreter, tensor: Any, value: Any) -> bool:
     """Whether torch takes a value for its gradient, for certain: none, or a tensor just like it."""
-    if not isinstance(value, type(tensor)):
+    if not _is_in_graph(value):
         return m.builder.is_none(value)
     own, other = tensor.fake, value.fake
-    sizes = [*own.shape, *other.shape]
     alike = own.dtype is other.dtype and own.device == other.device and own.layout is other.layout
-    return value is not tensor and alike and all(type(size) is int for size in sizes) and own.shape == other.shape
+    alike = alike and own.dim() == other.dim() and all(map(same_size, own.shape, other.shape))
+    return value is not tensor and alike
 
 
 @_in(SET, "grad")
@@ -141,15 +163,21 @@ def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
     """It has the memory of another tensor from here on; given its own, nothing is another."""
     if value is tensor:
         return
-    if not isinstance(value, type(tensor)) or tensor.value is None or not tensor.fake.is_leaf:
+    if not _is_in_graph(value) or tensor.value is None or not tensor.fake.is_leaf:
         raise Unsupported("setting attribute 'data' of a tensor that was computed")
     if type(value.fake) is not type(tensor.fake) or not same_metadata(tensor.fake, value.fake):
         raise Unsupported("setting attribute 'data' of a tensor to one of other metadata")
+    if not m.recorder.inference.before and (_of_inference_mode(tensor) or _of_inference_mode(value)):
+        raise Unsupported("setting attribute 'data' where a tensor is one of inference mode")
     note_leaf(m, tensor)
     data = _data(m, value)
     wanted = tensor.fake.requires_grad
     _stand_in(m, tensor, data, wanted)
     give(m, tensor, "data", data)
+
+
+def _of_inference_mode(tensor: Any) -> bool:
+    return _torch.is_inference(tensor.fake if tensor.value is None else tensor.value)
 
 
 def require_grad(m: Interpreter, tensor: Any, wanted: bool) -> None:

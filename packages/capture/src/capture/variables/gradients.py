@@ -116,7 +116,8 @@ def _backward(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             with quiet(m, create):
                 new = own_hooks.gradient(m, new)
         assert isinstance(new, Tensor)
-        old = tensor.attribute(m, "grad").realize(m)
+        with m.modes.silent():
+            old = tensor.torch_attribute(m, "grad").realize(m)
         own = not (create or own_hooks.before or id(new.fake) in known) and memory[_memory(new)] == 2
         made = _accumulated(m, tensor, old, new, own, create)
         if made is not old:
@@ -175,6 +176,8 @@ def _require_told(m: Interpreter, found: Behind, outputs: Sequence[Tensor], aske
     """
     if found.unknown or len(_leaves(m, found)) < len(found.leaves):
         raise Unsupported("Tensor.backward() through control flow in the graph")
+    if any(m.recorder.fakes[id(leaf)].fake is not leaf for leaf in found.leaves):
+        raise Unsupported("Tensor.backward() by a leaf that was another before, when it was computed with")
     for output in outputs:
         if output.fake.grad_fn is None and output.fake.requires_grad:
             raise Unsupported("Tensor.backward() of a leaf")

@@ -14,7 +14,6 @@ from symshapes import dataclass
 
 from .autograd_state import set_gradients
 from .base import Interpreter, Variable
-from .building import part
 from .mappings import Dict
 from .tensors import Tensor
 
@@ -57,8 +56,7 @@ def hooks_of(m: Interpreter, tensor: Tensor, *, accumulated: bool) -> LeafHooks:
 
 
 def _functions(m: Interpreter, tensor: Tensor, name: str) -> tuple[Variable, ...]:
-    assert tensor.value is not None
-    hooks = m.builder.wrap(getattr(tensor.value, name), part(tensor.source, name)).realize(m)
+    hooks = m.builder.wrap(tensor.real(name), tensor.place_of(name)).realize(m)
     if m.builder.is_none(hooks):
         return ()
     if not isinstance(hooks, Dict):

@@ -144,7 +144,8 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     binds_in_c = isinstance(get, types.WrapperDescriptorType) and callable(raw)
     if binds_in_c and obj is not None and not m.classes.may_change(owner):
         return m.effects.created(ForeignMethod(obj, name))
-    if get is not MISSING:
+    itself = obj is None and type(raw) is types.GetSetDescriptorType and name not in vars(type)  # which is asked before
+    if get is not MISSING and not itself:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
     return m.builder.class_value(owner, name, raw)
 

@@ -62,6 +62,9 @@ class Recorder(Protocol[V]):
     def is_below_autograd(self) -> bool:
         """Whether a class is being asked below autograd."""
 
+    def as_by_numbers(self) -> AbstractContextManager[None]:
+        """Meanwhile torch decides by sizes as it does by plain numbers, each decision guarded."""
+
     def below_autograd(self) -> AbstractContextManager[None]:
         """Meanwhile a class is asked below autograd, which follows nothing of what it does."""
 

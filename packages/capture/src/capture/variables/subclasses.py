@@ -7,6 +7,7 @@ torch asks the class. Classes that are asked below autograd (``__torch_dispatch_
 from __future__ import annotations
 
 from collections.abc import Hashable
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, looked_up
 from .handlers import handles
-from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions
+from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions, shown_holder
 from .objects import descriptor_get
 from .reconstruction import Emitter
 from .tensors import Tensor
@@ -75,6 +76,12 @@ class SubclassTensor(Tensor):
             return m.operators.answer(self.method(m, name, [], {}), cls, name)
         return super().as_number(m, cls)
 
+    def asked_to_read(self, m: Interpreter, name: str) -> Variable | None:
+        reader = getattr(torch.Tensor, name, None)
+        if not self.has_own(m, name) or not isinstance(reader, GetSetDescriptorType):
+            return super().asked_to_read(m, name)
+        return m.modes.answer(reader.__get__, [self], {})  # as `getattr` the class's own would be called
+
     def place_of(self, name: str) -> Source:
         if self.source is None:
             raise Unsupported(f"attribute {name!r} of unknown origin")
@@ -101,6 +108,8 @@ class SubclassTensor(Tensor):
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__torch_function__":
             return descriptor_get(m, raw, owner, self, self.cls, name)
+        if type(raw) is MemberDescriptorType:
+            return self._slot(m, raw, name)
         if raw is not MISSING and (is_data_descriptor(m, raw) or (owner in OWN_CLASSES and not self._hides(name))):
             return super().attribute(m, name)
         own = self._own(m, name)
@@ -112,6 +121,21 @@ class SubclassTensor(Tensor):
         if fallback is not MISSING:
             return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
         m.errors.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def _slot(self, m: Interpreter, raw: MemberDescriptorType, name: str) -> Variable:
+        """What is in one of the slots that its class has."""
+        if name in self.given:
+            return self.given[name]
+        if raw.__name__ != name or class_lookup(m, self.cls, "__getattr__")[0] is not MISSING:
+            raise Unsupported(f"slot {name!r} of tensor subclass {self.cls.__name__}, in which nothing may be")
+        if self.value is not None and self.source is not None:
+            try:
+                held = raw.__get__(self.value)
+            except AttributeError:
+                m.guards.add(self.source, GuardKind.NO_ATTR, name)
+            else:
+                return m.builder.wrap(held, Attr(self.source, name))
+        m.errors.throw(AttributeError, f"{shown_holder(self.cls)!r} object has no attribute {name!r}")
 
     def _hides(self, name: str) -> bool:
         """Whether its own dictionary has what torch has as a method."""
@@ -139,19 +163,21 @@ class SubclassTensor(Tensor):
     def _generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         """``object.__setattr__``."""
         raw, owner = class_lookup(m, self.cls, name)
-        if raw is MISSING or not is_data_descriptor(m, raw):
+        if raw is MISSING or type(raw) is MemberDescriptorType or not is_data_descriptor(m, raw):
             self.put(m, name, value)
         elif isinstance(raw, property) and type(raw) is property and raw.fset is not None and owner not in OWN_CLASSES:
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
+        elif name in autograd_state.SET and owner in OWN_CLASSES:
+            autograd_state.set_by_torch(m, self, name, value)
         else:
             raise Unsupported(f"setting attribute {name!r} of tensor subclass {self.cls.__name__}")
 
     def replay(self, e: Emitter) -> None:
-        if class_lookup(e.m, self.cls, "__setattr__")[1] in OWN_CLASSES:
-            super().replay(e)
-            return
         for name, value in self.given.items():  # the class was asked already
-            e.call_discarding(object.__setattr__, [self, Constant(name), value])
+            if name in autograd_state.SET:
+                e.call_discarding(_torch.write_plainly, [self, Constant(name), value])
+            else:
+                e.call_discarding(object.__setattr__, [self, Constant(name), value])
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         deleter, owner = class_lookup(m, self.cls, "__delattr__")
@@ -166,15 +192,6 @@ class SubclassTensor(Tensor):
         if name not in self.given or hidden or class_lookup(m, self.cls, name)[0] is not MISSING:
             raise Unsupported(f"deleting attribute {name!r} of tensor subclass {self.cls.__name__}")
         del self.given[name]
-
-    def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
-            wanted = (*args, *kwargs.values(), Constant(True))[0]
-            if m.operators.truth(wanted) is self.fake.requires_grad:
-                return self
-        if name in autograd_state.CALLED:
-            raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
-        return super().special_method(m, name, args, kwargs)
 
 
 def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:

@@ -127,8 +127,12 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
+        return self.torch_attribute(m, name)
+
+    def torch_attribute(self, m: Interpreter, name: str) -> Variable:
+        """An attribute of torch's, whatever the class has by its name."""
         if m.modes.active:
-            told = m.modes.answer(getattr, [self, Constant(name)], {})
+            told = self.asked_to_read(m, name)
             if told is not None:
                 return told
         m.recorder.asked_grad += name == "requires_grad"
@@ -168,6 +172,10 @@ class Tensor(Variable):
             return BoundBuiltin(self, name)
         raise Unsupported(f"Tensor.{name}")
 
+    def asked_to_read(self, m: Interpreter, name: str) -> Variable | None:
+        """What a mode, or its class, makes of reading one of torch's attributes; None where none is asked."""
+        return m.modes.answer(getattr, [self, Constant(name)], {})
+
     def require_plain(self, m: Interpreter, name: str) -> None:
         """Raise ``Unsupported`` within a function transform, or for what is left of one: what it is about is the transform's there."""
         if m.levels.inside or is_wrapped(self.fake):
@@ -192,10 +200,10 @@ class Tensor(Variable):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         self.require_plain(m, name)
-        if isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType) and m.modes.asks([self, value]):
+        if isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType) and m.modes.asks([self]):
             raise Unsupported(f"setting attribute {name!r} of a tensor, which is asked about")
         if name in autograd_state.SET:
-            autograd_state.SET[name](m, self, value.realize(m))
+            autograd_state.set_plainly(m, self, name, value)
             return
         if self.cls not in (torch.Tensor, torch.nn.Parameter) or class_lookup(m, self.cls, name)[0] is not MISSING:
             raise Unsupported(f"setting attribute {name!r} of a tensor")
@@ -432,10 +440,21 @@ class Tensor(Variable):
 
 
 class Getter(Known):
-    """What torch hands to a torch-function mode where an attribute of a tensor is read: what reads it."""
+    """What torch hands to a torch-function mode where an attribute of a tensor is read or set: what does that."""
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return args[0].realize(m).attribute(m, self.value.__self__.__name__)
+        name = self.value.__self__.__name__
+        if self.value.__name__ != "__get__":
+            return self._set(m, name, *args)
+        given = args[0].realize(m)
+        return given.torch_attribute(m, name) if isinstance(given, Tensor) else given.attribute(m, name)
+
+    def _set(self, m: Interpreter, name: str, *given: Variable) -> Variable:
+        tensor = given[0].realize(m)
+        if self.value.__name__ != "__set__" or name not in autograd_state.SET or not isinstance(tensor, Tensor):
+            raise Unsupported(f"{self.value.__name__} of Tensor.{name}")
+        autograd_state.set_by_torch(m, tensor, name, *given[1:])
+        return Constant(None)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         found = m.builder.fold(getattr, [self.value, name])

@@ -106,8 +106,10 @@ class BuiltinFunction(Known):
         found = self._own_attribute(m, name) if hasattr(self.value, "__dict__") else None
         if found is not None:
             return found
-        if name == "__get__" and reads_tensors(self.value):
-            return Getter(self.value.__get__)
+        if name in _OF_GETTERS and reads_tensors(self.value):
+            return Getter(getattr(self.value, name))
+        if name == "__get__" and isinstance(self.value, types.GetSetDescriptorType):
+            raise Unsupported(f"what {self!r} reads")
         if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -115,10 +117,10 @@ class BuiltinFunction(Known):
             if name == "__module__":  # which can be set
                 return m.builder.wrap(told, Attr(self._place(), name))
             return m.builder.from_python(told)
-        if name == "__self__":
-            return m.builder.known(self.value.__self__)
         if name == "__call__":
             return self
+        if name == "__self__" and hasattr(self.value, name):
+            return m.builder.known(self.value.__self__)
         if not hasattr(self.value, name):
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         if isinstance(self.value, OpOverload | OpOverloadPacket):  # which are written in Python
@@ -138,6 +140,10 @@ class BuiltinFunction(Known):
 
     def _place(self) -> Source:
         return self.source or Const(self.value, label(self.value))
+
+
+#: What a `Getter` is.
+_OF_GETTERS = ("__get__", "__set__")
 
 
 def reads_tensors(value: Any) -> bool:
@@ -171,7 +177,7 @@ def _maker(m: Interpreter, cls: type) -> Any:
 )
 def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variable:
     owner = getattr(value, "__self__", None)
-    if isinstance(value, types.MethodWrapperType) and value.__name__ == "__get__" and reads_tensors(owner):
+    if isinstance(value, types.MethodWrapperType) and value.__name__ in _OF_GETTERS and reads_tensors(owner):
         return m.builder.identified(Getter(value), source)
     if isinstance(value, functools._lru_cache_wrapper):
         refuse_of_alike(m, value, source)

@@ -235,6 +235,10 @@ def _exit_dual(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _dual(function: object) -> Handler:
     def call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if m.levels.inside:
+            if any(
+                each.realize(m).overrides(m) for each in (*args, *kwargs.values())
+            ):  # it is no one call, and stays one of the class
+                raise Unsupported("forward-mode differentiation by a tensor whose class is asked about it")
             return m.recorder.record("call_function", function, args, kwargs)
         level = m.globals.read(vars(forward_ad), "_current_level")
         if m.operators.index(level) >= 0:

@@ -28,7 +28,7 @@ from .handlers import handles
 from .lookups import class_lookup, is_of_program
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List, Tuple
-from .subclasses import OWN_CLASSES, SubclassTensor, check_class, check_followed
+from .subclasses import SubclassTensor, check_class, check_followed
 from .tensors import Tensor, input_tensor, noting_refusal
 
 
@@ -58,10 +58,10 @@ class WrapperTensor(SubclassTensor):
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         raise AskedBelow(f"tensor subclass {self.cls.__name__}, whose operations are not followed here")
 
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        if name in autograd_state.READ and class_lookup(m, self.cls, name)[1] in OWN_CLASSES:
+    def torch_attribute(self, m: Interpreter, name: str) -> Variable:
+        if name in autograd_state.READ:
             raise Unsupported(f"Tensor.{name} of tensor subclass {self.cls.__name__}")
-        return super().attribute(m, name)
+        return super().torch_attribute(m, name)
 
     def put(self, m: Interpreter, name: str, value: Variable) -> None:
         autograd_state.give(m, self, name, value.realize(m))
@@ -78,6 +78,15 @@ class WrapperTensor(SubclassTensor):
         super().replay(e)
         for _ in range(self.writes):
             e.call_discarding(torch.autograd.graph.increment_version, [self])
+
+    def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "requires_grad_" and len(args) <= 1 and kwargs.keys() <= {"requires_grad"}:
+            wanted = (*args, *kwargs.values(), Constant(True))[0]
+            if m.operators.truth(wanted) is self.fake.requires_grad:
+                return self
+        if name in autograd_state.CALLED:
+            raise Unsupported(f"{name}() of tensor subclass {self.cls.__name__}")
+        return super().special_method(m, name, args, kwargs)
 
     def truth(self, m: Interpreter) -> bool:
         if self.has_own(m, "__bool__"):
