@@ -6,9 +6,10 @@ captured in turn. A resume function that breaks again does not nest: it returns 
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from symshapes import dataclass
@@ -370,6 +371,13 @@ def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:
     return FunctionType(code, module_globals, code.co_name)
 
 
+def of_module(module_globals: dict[str, Any]) -> bool:
+    """Whether these are of a module that is imported, which stays: others are made as programs run (``exec``)."""
+    name = module_globals.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return issubclass(type(module), ModuleType) and ModuleType.__getattribute__(module, "__dict__") is module_globals
+
+
 def names_beside(code: CodeType) -> Names:
     """Names for code generated in place of ``code``; the same for all that goes on from one function."""
     origin = _origins.get(code)
@@ -401,8 +409,10 @@ def stub(
         cells = [i for name in then.free for i in build.load_closure(name)]
         load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
         load += build.make_closure()
-    else:
+    elif of_module(module_globals):
         load = build.load_const(make_resume(then.code, module_globals))
+    else:  # they may hold the code that all this is kept with: constants of code are nothing that the collector sees
+        load = [*build.load_const(then.code), *build.make_function()]
     args: list[Instruction] = []
     count = len(names) + len(then.names)
     if then.first is not None:
