@@ -73,7 +73,7 @@ class Session:
 
     ``root`` is the code of the function that was compiled: of it the user is told even what goes without saying of others.
     Sessions of one ``group`` (any object, None is none) capture alike: what one captured serves the others, too.
-    They share ``histories``: what changes for one is symbolic for the others.
+    They share ``histories``: what changes for one is symbolic for the others, but for what is of one module.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Session:
                     dynamic=self.dynamic,
                     fullgraph=self.fullgraph,
                     refusals=self.refusals,
-                    history=self.histories.of(code, frame.args),
+                    history=self.histories.of(code, frame.args, frame.function),
                     freeze=freeze,
                 )
                 if self.freeze and not freeze and captured.graph is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -298,6 +300,49 @@ def test_what_a_modules_flag_decides_is_guarded(shape: tuple[int, ...]) -> None:
         assert torch.equal(module.low, plain.low)
     report = compiled.session.report
     assert report.graph_count == 2 and not report.breaks
+
+
+class Wide(torch.nn.Module):
+    """Starts, and is captured for itself alone."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("flag", torch.zeros(1))
+        self.linear = torch.nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.flag:
+            self.flag.fill_(1)
+            x = x * 2
+        return self.linear(x)
+
+
+def wrapped(call: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return lambda *args: call(*args)
+
+
+class Wrapped(Wide):
+    forward = wrapped(Wide.forward)
+
+
+WAYS: dict[str, Callable[[int], Any]] = {
+    "modules": Wide,
+    "a wrapper of their method": Wrapped,
+    "closures with modules": lambda width: wrapped(Wide(width)),
+    "closures with methods": lambda width: wrapped(Wide(width).forward),
+    "partial applications": lambda width: functools.partial(lambda module, x: module(x), Wide(width)),
+}
+
+
+@pytest.mark.parametrize("made", WAYS.values(), ids=WAYS)
+def test_the_flags_of_other_modules_do_not_count(made: Callable[[int], Any]) -> None:
+    """Those of the same class, compiled one by one: each turns its own."""
+    for width in range(3, 11):
+        compiled = capture.compile(made(width))
+        for _ in range(3):
+            compiled(torch.ones(2, width))
+        report = capture.report(compiled)
+        assert report.graph_count == 2 and not report.breaks, width
 
 
 def test_a_decision_that_turns_at_each_call_is_not_kept() -> None:
