@@ -39,6 +39,7 @@ from .resume import (
 )
 from .stretches import Finder, Place, Step, Stretch
 from .tracebacks import note_replacement
+from .unset_cells import checked, unset_reads
 
 
 @dataclass(frozen=True)
@@ -197,15 +198,7 @@ def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
         or read.argval not in original.co_cellvars
     ):
         return step
-    name = read.argval
-    check = build.call_function(build.load_const(_native.check_bound), build.load_closure(name), build.load_const(name))
-    check += build.pop()
-    # Jumps to the operation find this first.
-    again = Instruction(read.opname, argval=name)
-    read.opname, read.arg, read.argval = "NOP", None, None
-    for each in (*check, again):
-        each.handler, each.positions = read.handler, read.positions
-    return [read, *check, again]
+    return checked(read)
 
 
 def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instruction]:
@@ -393,7 +386,9 @@ def generator_at(frame: Interrupted) -> StandIn:
     setup += [*build.load_const(None), *build.jump(yielding)]
     for each in setup:
         each.positions = yielding.positions
+    unset = {id(instructions[at]) for at in unset_reads(original)}
     body = [each for each in reachable(instructions, [yielding]) if id(each) in within]
+    body = [part for each in body for part in (checked(each) if id(each) in unset else [each])]
     code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
     _set_apart(code)
     note_replacement(code, original)

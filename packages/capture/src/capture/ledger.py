@@ -6,17 +6,22 @@ In: what is told, and the object that it is about (a capture, or a code left to 
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .graph import Break, CapturedGraph
 from .guards import Guard
+from .language import replaced_builtin
 from .report import Trace
 
 #: So much that is gone is told of: what one call makes and drops is mostly less.
 _MOST_GONE = 64
+
+
+#: Graphs, guards, breaks, recompiles, and what was skipped.
+Told = tuple[Sequence[CapturedGraph], Sequence[Guard], Sequence[Break], Sequence[str], Sequence[str]]
 
 
 class Ledger:
@@ -24,8 +29,8 @@ class Ledger:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._numbers = itertools.count()
-        self._told: dict[int, tuple[weakref.ref[object], Trace]] = {}
+        self._number = 0
+        self._told: dict[int, tuple[weakref.ref[object], Told]] = {}
         #: The numbers of what died; taken out when there is more to tell: the collector may run while someone reads the trace.
         self._gone: deque[int] = deque()
 
@@ -33,25 +38,33 @@ class Ledger:
         self,
         about: object,
         *,
-        graphs: Iterable[CapturedGraph] = (),
-        guards: Iterable[Guard] = (),
-        breaks: Iterable[Break] = (),
-        recompiles: Iterable[str] = (),
-        skipped: Iterable[str] = (),
+        graphs: Sequence[CapturedGraph] = (),
+        guards: Sequence[Guard] = (),
+        breaks: Sequence[Break] = (),
+        recompiles: Sequence[str] = (),
+        skipped: Sequence[str] = (),
     ) -> None:
         """Tell something of an object, which is not kept alive by it; what is told must not hold the object either."""
-        told = Trace(list(graphs), list(guards), list(breaks), list(recompiles), list(skipped))
-        number, gone = next(self._numbers), self._gone
-        self._told[number] = weakref.ref(about, lambda _: gone.append(number)), told
-        for kept, new in zip(_lists(self._trace), _lists(told), strict=True):
-            kept.extend(new)
-        if len(gone) > 2 * _MOST_GONE:  # many at once: each time all that is told is gone through
+        self._number = number = self._number + 1
+        gone, trace = self._gone, self._trace
+        self._told[number] = weakref.ref(about, lambda _: gone.append(number)), (
+            graphs, guards, breaks, recompiles, skipped,
+        )  # fmt: skip
+        trace.graphs.extend(graphs)
+        trace.guards.extend(guards)
+        trace.breaks.extend(breaks)
+        trace.recompiles.extend(recompiles)
+        trace.skipped.extend(skipped)
+        # Many at once, as each time all that is told is gone through; and by none of the program's functions: so far no built-in was called.
+        if gone.__len__() > 2 * _MOST_GONE and replaced_builtin() is None:
             self._forget([gone.popleft() for _ in range(_MOST_GONE)])
 
     def _forget(self, numbers: Iterable[int]) -> None:
-        traces = [self._told.pop(number)[1] for number in numbers]
-        for place, kept in enumerate(_lists(self._trace)):
-            dropped = Counter(id(each) for trace in traces for each in _lists(trace)[place])
+        told = [self._told.pop(number)[1] for number in numbers]
+        trace = self._trace
+        lists: tuple[list[Any], ...] = (trace.graphs, trace.guards, trace.breaks, trace.recompiles, trace.skipped)
+        for place, kept in enumerate(lists):
+            dropped = Counter(id(each) for lists_of in told for each in lists_of[place])
             left = []
             for each in kept:
                 if dropped[id(each)]:
@@ -59,8 +72,3 @@ class Ledger:
                 else:
                     left.append(each)
             kept[:] = left
-
-
-def _lists(trace: Trace) -> tuple[list[object], ...]:
-    lists: tuple[list[object], ...] = (trace.graphs, trace.guards, trace.breaks, trace.recompiles, trace.skipped)  # type: ignore[assignment]
-    return lists

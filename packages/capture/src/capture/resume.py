@@ -21,6 +21,7 @@ from .errors import SkipFrame
 from .identity_map import IdentityMap
 from .lifetimes import lifetimes_of
 from .names import Names
+from .unset_cells import checked, unset_reads
 
 _FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Operations that are one step with the next.
@@ -328,6 +329,11 @@ def _resume_code(
         if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
             line = original.co_firstlineno
             instruction.positions = Positions(line, line, 0, 0)
+    unset = unset_reads(original)
+    places = [index[id(each)] for each in kept]
+    parts = [checked(each) if at in unset else [each] for at, each in zip(places, kept, strict=True)]
+    kept = [each for part in parts for each in part]
+    places = [at for at, part in zip(places, parts, strict=True) for _ in part]
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -338,7 +344,7 @@ def _resume_code(
     )
     assert len(decode(code)) == len(setup) + len(kept)
     code = code.replace(co_flags=code.co_flags | _native.CONTINUES)
-    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup), at)
+    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(places), len(setup), at)
     return code
 
 

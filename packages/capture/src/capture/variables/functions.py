@@ -567,3 +567,9 @@ def _method(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(types.CellType)
 def _cell(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Cell(args[0] if args else None))
+
+
+@handles(_native.check_bound)
+def _check_bound(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Nothing: the operation that follows in what goes on from a break looks at the cell."""
+    return Constant(None)
