@@ -155,7 +155,7 @@ def _for_real(
         if step.follow is not None:
             goes_on = step.end + 1 in stretch
             if step.tells and goes_on:
-                leaving = _taken(frame, plain, step.end + 1, step.follow, last)
+                leaving = _taken(frame, plain, step.end + 1, step.follow, last, later=True)
                 after = _leaves_where_held(frame, leaving[0], last)
                 aside += leaving
             if not goes_on:
@@ -289,7 +289,13 @@ def passing_on(code: CodeType, which: int) -> FunctionType:
 
 
 def _taken(
-    frame: Interrupted, instructions: list[Instruction], target: int, place: Place, like: Instruction
+    frame: Interrupted,
+    instructions: list[Instruction],
+    target: int,
+    place: Place,
+    like: Instruction,
+    *,
+    later: bool = False,
 ) -> list[Instruction]:
     """The same as ``_continued``, after what the next operation does with the result of the one that was made for real.
 
@@ -303,13 +309,19 @@ def _taken(
     elif following.opname == "STORE_FAST" and stack[-1]:
         taking, bound = build.store_fast(following.argval), bound | {following.argval}
     if not taking:
-        return _continued(frame, target, stack, bound, like)
+        return _continued(frame, target, stack, bound, like, later=later)
     taking[0].positions = following.positions
-    return [*taking, *_continued(frame, target + 1, stack[:-1], bound, like)]
+    return [*taking, *_continued(frame, target + 1, stack[:-1], bound, like, later=later)]
 
 
 def _continued(
-    frame: Interrupted, target: int, stack: tuple[bool, ...], bound: frozenset[str], like: Instruction
+    frame: Interrupted,
+    target: int,
+    stack: tuple[bool, ...],
+    bound: frozenset[str],
+    like: Instruction,
+    *,
+    later: bool = False,
 ) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
@@ -317,7 +329,7 @@ def _continued(
     origin = origin_of(code)
     original = code if origin is None else origin.code
     first_in_cell = bool(original.co_argcount) and original.co_varnames[0] in original.co_cellvars
-    return stub(then, frame.globals, names_beside(code), first_in_cell, origin is not None, like)
+    return stub(then, frame.globals, names_beside(code), first_in_cell, origin is not None, like, later)
 
 
 def _merge(

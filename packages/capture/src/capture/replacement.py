@@ -54,7 +54,7 @@ from .within import Within, interrupted, load_stand_ins
 _MOST_COPIED = 1 << 12
 
 #: Operations on tensors that no graph holds, made for real with the one at which the graph broke: each is a place where a graph may go on.
-_MOST_FOREIGN, _MOST_MAYBE_FOREIGN = 1 << 7, 1 << 4
+_MOST_FOREIGN, _MOST_MAYBE_FOREIGN = 1 << 10, 1 << 4
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -19,6 +19,7 @@ from .bytecode import Instruction, Positions, assemble, build, decode, falls_thr
 from .bytecode.dialect import current, special_methods
 from .errors import SkipFrame
 from .identity_map import IdentityMap
+from .later import Later
 from .lifetimes import lifetimes_of
 from .names import Names
 from .unset_cells import checked, unset_reads
@@ -81,12 +82,14 @@ class ResumeOrigin:
 # Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
 _origins: IdentityMap[CodeType, ResumeOrigin] = IdentityMap()
 _functions: IdentityMap[CodeType, dict[tuple[Any, ...], CodeType]] = IdentityMap()
+_alike: IdentityMap[CodeType, CodeType] = IdentityMap()
 
 
 def reset_resumes() -> None:
     """Forget resume functions."""
     _origins.clear()
     _functions.clear()
+    _alike.clear()
 
 
 def origin_of(code: CodeType) -> ResumeOrigin | None:
@@ -247,7 +250,7 @@ class Continuation:
     which are not read: they are among the names so that all ways to an operation have one continuation.
     """
 
-    code: CodeType
+    code: Callable[[], CodeType]
     stack: tuple[bool, ...]
     first: str | None
     unbound: bool
@@ -295,30 +298,44 @@ def continuation(root: CodeType, target: int, stack: list[bool], bound: frozense
     origin = _origins.get(root)
     original = root if origin is None else origin.code
     at = target if origin is None else origin.index(target)
-    instructions = decode(original)
     lifetimes = lifetimes_of(original)
     first, names, free = taken(original, (lifetimes.read[at] & bound) | lifetimes.hold[at])
     unbound = is_unbound(first, bound, free)
-    key = (at, tuple(stack), first, unbound, names)
-    known = _functions.get(original)
-    if known is None:
-        known = _functions[original] = {}
-    code = known.get(key)
-    if code is None:
-        code = known[key] = _resume_code(original, instructions, at, stack, first, unbound, names, free)
+    # The code that is kept with the original is not to keep it alive: one like it is as good to look at.
+    alike, place = _alike.get(original), weakref.ref(original)
+    if alike is None:
+        alike = _alike[original] = original.replace(co_name=original.co_name)
+
+    def code() -> CodeType:
+        return _made_once(place, alike, at, tuple(stack), first, unbound, names, free)
+
     return Continuation(code, tuple(stack), first, unbound, names, frozenset(names) - bound, free)
 
 
+def _made_once(place: weakref.ref[CodeType], *how: Any) -> CodeType:
+    """The same code for the same way to go on, as long as the original lives."""
+    original, (alike, *key) = place(), how
+    known = {} if original is None else _functions.get(original)
+    if known is None:
+        assert original is not None
+        known = _functions[original] = {}
+    code = known.get(tuple(key))
+    if code is None:
+        code = known[tuple(key)] = _resume_code(place, alike, *key)
+    return code
+
+
 def _resume_code(
+    place: weakref.ref[CodeType],
     original: CodeType,
-    instructions: list[Instruction],
     at: int,
-    stack: list[bool],
+    stack: tuple[bool, ...],
     first: str | None,
     unbound: bool,
     names: tuple[str, ...],
     free: tuple[str, ...],
 ) -> CodeType:
+    instructions = decode(original)
     target = instructions[at]
     kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
@@ -344,7 +361,7 @@ def _resume_code(
     )
     assert len(decode(code)) == len(setup) + len(kept)
     code = code.replace(co_flags=code.co_flags | _native.CONTINUES)
-    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(places), len(setup), at)
+    _origins[code] = ResumeOrigin(place, tuple(places), len(setup), at)
     return code
 
 
@@ -390,6 +407,10 @@ def names_beside(code: CodeType) -> Names:
     return Names.beside(code if origin is None else origin.code)
 
 
+def _loaded(make: Callable[[], Any], later: bool) -> list[Instruction]:
+    return [*build.load_const(Later(make)), *build.load_attr("made")] if later else build.load_const(make())
+
+
 def stub(
     then: Continuation,
     module_globals: dict[str, Any],
@@ -397,8 +418,9 @@ def stub(
     first_cell: bool,
     in_resume: bool,
     like: Instruction,
+    later: bool,
 ) -> list[Instruction]:
-    """Take the stack and the live locals, and return what the continuation returns."""
+    """Take the stack and the live locals, and return what the continuation returns; that is made ``later`` where it is hardly ever gone on with."""
     out: list[Instruction] = []
     names: list[str] = []
     for i in range(len(then.stack) - 1, -1, -1):
@@ -413,12 +435,11 @@ def stub(
     load: list[Instruction]
     if then.free:
         cells = [i for name in then.free for i in build.load_closure(name)]
-        load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
-        load += build.make_closure()
+        load = [*cells, *build.build_tuple(len(then.free)), *_loaded(then.code, later), *build.make_closure()]
     elif of_module(module_globals):
-        load = build.load_const(make_resume(then.code, module_globals))
+        load = _loaded(lambda: make_resume(then.code(), module_globals), later)
     else:  # they may hold the code that all this is kept with: constants of code are nothing that the collector sees
-        load = [*build.load_const(then.code), *build.make_function()]
+        load = [*_loaded(then.code, later), *build.make_function()]
     args: list[Instruction] = []
     count = len(names) + len(then.names)
     if then.first is not None:
