@@ -20,6 +20,14 @@ BODIES = {
     "a built-in": "def g(x):\n    return x * len([1])",
     "helpers": "def h(x):\n    return x + 1\ndef g(x):\n    return h(x) * 2, h",
     "a global that is written": "n = 1\ndef g(x):\n    global n\n    n += 1\n    return x * n",
+    "a class": "class A:\n    def __init__(self, x):\n        self.x = x\ndef g(x):\n    return A(x + 1).x, [A(x)].__len__()",
+    "an object": "class A:\n    pass\ndef g(x):\n    made = A()\n    made.x = x * 2\n    return made",
+    "a function handed out": "def g(x):\n    y = x * 2\n    def h():\n        return y\n    return h",
+    "a break in a call": "def h(y):\n    k = lambda: z\n    z = y + 1\n    if z.sum() > 0:\n        return z * 2\n    return k()\n"
+    "def g(x):\n    y = h(x + 1)\n    return y + 1",
+    "a generator that is suspended": "def h(x):\n    yield x\n    yield x + 1\ndef g(x):\n    made = h(x)\n    return next(made) * 2, made",
+    "a class that is another by then": "class A:\n    pass\nclass B:\n    pass\ndef g(x):\n    global A, B\n    made = A()\n    A, B = B, A\n"
+    "    return made.__class__.__name__, A.__name__, made, x + 1",
     "a break": "def g(x):\n    y = x + 1\n    if y.sum() > 0:\n        return len([y]) * y\n    return y",
 }
 

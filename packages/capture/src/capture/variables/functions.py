@@ -382,7 +382,8 @@ class Function(Variable):
             e.emit(build.load_const(self.real))
             return
         e.emit(build.push_callable(build.load_const(make_function)))
-        e.emit(build.load_const(self.code), build.load_const(self.globals))
+        e.emit(build.load_const(self.code))
+        e.load_globals(self.globals)
         e.emit(build.build_tuple(e.load_many(self.defaults)))
         _load_named(e, self.kwdefaults)
         e.emit(build.build_tuple(e.load_many(self.closure)))
