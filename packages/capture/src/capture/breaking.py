@@ -89,7 +89,8 @@ def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruc
     if frame.foreign is None:
         stretch = finder.broken(frame.index, frame.place)
     else:
-        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), frame.foreign.most, broken=True)
+        block, most = frame.foreign.block, frame.foreign.most
+        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), most, broken=True, block=block)
     entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
     apart = _handled_apart(frame, instructions) if len(stretch.steps) == 1 else []
     return [*entry, *_for_real(frame, instructions, plain, stretch.steps), *apart]
@@ -209,7 +210,7 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     apart = _handled_apart(frame, instructions)
     place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
     stretch = Stretch({}, frozenset())
-    if frame.foreign is not None and not frame.drops:
+    if frame.foreign is not None and not frame.foreign.block and not frame.drops:
         handlers = [i.handler.target for i in plain[frame.index : end + 1] if i.handler is not None]
         read = _read(frame, frame.index) | _read(frame, end + 1)
         stretch = Finder(plain, frame.globals).find(

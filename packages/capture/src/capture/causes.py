@@ -39,6 +39,9 @@ class Cause:
 #: What a tensor is: then what follows with it is not for a graph either. And what may be that, as where one is made.
 OF_KINDS, MAYBE_OF_KINDS = frozenset({"B302"}), frozenset({"B301"})
 
+#: A block is entered in which nothing is captured: it is made for real as a whole.
+OF_BLOCKS = frozenset({"B318"})
+
 CAUSES: tuple[Cause, ...] = (
     # What the program asks for, by the words that only such reasons have.
     Cause(

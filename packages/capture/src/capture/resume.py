@@ -108,8 +108,8 @@ def group_end(instructions: Sequence[Instruction], index: int) -> int:
 OPERATIONS_OF_WITH = 5
 
 
-def _enters(instructions: Sequence[Instruction], index: int) -> bool:
-    """Whether a ``with`` begins here, by finding the method that ends it."""
+def begins_with(instructions: Sequence[Instruction], index: int) -> bool:
+    """Whether a ``with`` begins here (from 3.14), by finding the method that ends it."""
     each = instructions[index]
     return each.opname == "LOAD_SPECIAL" and special_methods()[each.arg or 0] in ("__exit__", "__aexit__")
 
@@ -120,7 +120,7 @@ def goes_with_next(instructions: Sequence[Instruction], index: int) -> bool:
     That is a comprehension's variable while the cell of its name is put aside and none is in its place, and a function
     without its closure. And what a ``with`` begins with is one thing to the program.
     """
-    if any(_enters(instructions, at) for at in range(max(0, index - OPERATIONS_OF_WITH + 2), index + 1)):
+    if any(begins_with(instructions, at) for at in range(max(0, index - OPERATIONS_OF_WITH + 2), index + 1)):
         return True
     opname = instructions[index].opname
     if opname in _PREFIXES:
@@ -136,7 +136,7 @@ def stack_effects(
     end = group_end(instructions, index)
     instruction = instructions[end]
     name = instruction.opname
-    if _enters(instructions, index):
+    if begins_with(instructions, index):
         return len(before) - 2, [*before[:-2], True, False, True]
     if name == "PUSH_NULL":
         return len(before), [*before, False]
