@@ -18,6 +18,8 @@ from .report import Trace
 
 #: So much that is gone is told of: what one call makes and drops is mostly less.
 _MOST_GONE = 64
+#: So many are taken out at once: each time all that is told is gone through.
+_AT_ONCE = 8
 
 
 #: Graphs, guards, breaks, recompiles, and what was skipped.
@@ -55,9 +57,9 @@ class Ledger:
         trace.breaks.extend(breaks)
         trace.recompiles.extend(recompiles)
         trace.skipped.extend(skipped)
-        # Many at once, as each time all that is told is gone through; and by none of the program's functions: so far no built-in was called.
-        if gone.__len__() > 2 * _MOST_GONE and replaced_builtin() is None:
-            self._forget([gone.popleft() for _ in range(_MOST_GONE)])
+        # By none of the program's functions: so far no built-in was called.
+        if gone.__len__() >= _MOST_GONE + _AT_ONCE and replaced_builtin() is None:
+            self._forget([gone.popleft() for _ in range(_AT_ONCE)])
 
     def _forget(self, numbers: Iterable[int]) -> None:
         told = [self._told.pop(number)[1] for number in numbers]
