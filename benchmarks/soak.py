@@ -1,5 +1,5 @@
-"""`python -m benchmarks.soak [--calls N] [--rounds N]`: memory over many calls, over many compiles that are dropped, and
-over many models that are bound to one compile and dropped.
+"""`python -m benchmarks.soak [--calls N] [--rounds N]`: memory over many calls, over many compiles that are dropped, over many
+models that are bound to one compile and dropped, and over calls that make new code each time.
 
 Prints the resident memory's growth a call and a round, over the second half of each; exits with 1 where it is not flat, or
 where a dropped model's watches stay.
@@ -14,6 +14,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import psutil
 import torch
@@ -77,6 +78,17 @@ def bind_and_drop() -> None:
         capture.compile(encoder(2), stored_output)(torch.ones(1, 3, 16))
 
 
+def calling_new_code() -> Callable[[], object]:
+    """A compiled function, each of whose calls defines another and calls it."""
+
+    def act(x: torch.Tensor) -> Any:
+        names: dict[str, Any] = {}
+        exec("def made(x):\n    return x * len([1]) + 1", names)
+        return names["made"](x)
+
+    return functools.partial(capture.compile(act, stored_output), torch.ones(4))
+
+
 def main() -> int:
     """Run both, print a line each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -104,6 +116,9 @@ def main() -> int:
     left = _native.stats()["watches"] - before
     print(f"{options.rounds} models bound and dropped: {by_round:.0f} bytes a round, {left} watches left")
     flat = flat and by_call <= FLAT_CALL and by_round <= FLAT_ROUND and left == 0
+    by_round = growth(calling_new_code(), options.rounds)
+    print(f"{options.rounds} calls that make new code: {by_round:.0f} bytes a call")
+    flat = flat and by_round <= FLAT_ROUND
     return int(not flat)
 
 

@@ -95,6 +95,19 @@ def switch_values() -> dict[tuple[Any, tuple[Any, ...]], Any]:
     return found
 
 
+# What the public flags of libraries and of attention come down to, which refuse to be set where flags are frozen: reader and setter.
+LIBRARY_FLAGS: dict[str, tuple[Callable[[], bool], Callable[[bool], None]]] = {
+    "cuDNN": (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
+    "oneDNN": (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+}
+ATTENTION_FLAGS: dict[str, tuple[Callable[[], bool], Callable[[bool], None]]] = {
+    "flash": (torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
+    "memory efficient": (torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient),
+    "math": (torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math),
+    "cuDNN": (torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn),
+    "overrideable": (torch._C._get_overrideable_sdp_enabled, torch._C._set_sdp_use_overrideable),
+}
+
 # What makes nested tensors beneath the public functions, which read their arguments' data first.
 nested_from_list = torch._nested_tensor_from_tensor_list
 # How many torch-function modes are in force: public code can only enter and leave them.

@@ -20,7 +20,7 @@ from .evaluator import opcodes as _opcodes
 from .evaluator.frame import BreakHere, Frame, run
 from .evaluator.machine import Experience, Machine
 from .evaluator.program import program_of
-from .guards import GlobalState, Guard, GuardKind
+from .guards import Guard, GuardKind
 from .resume import origin_of
 from .settings import in_force
 from .sources import Applied, Closure, ClosureCell, Const, Local, ModuleGlobal
@@ -100,7 +100,7 @@ class Attempt:
         #: Torch's settings where the frame begins.
         self.before = in_force()
         self.m.guards.add(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
-        self.m.guards.add(None, GuardKind.GLOBAL_STATE, GlobalState.now())
+        self.m.guards.add(None, GuardKind.GLOBAL_STATE, self.m.recorder.settings_before.without_those_read())
         depth = torch_function_depth()
         places = enumerate(frame.modes, depth - len(frame.modes))
         self.m.modes.begin(Lazy(mode, Applied(_MODES, mode_in_force, place)) for place, mode in places)

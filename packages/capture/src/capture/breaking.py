@@ -39,6 +39,7 @@ from .resume import (
 )
 from .stretches import Finder, Place, Step, Stretch
 from .tracebacks import note_replacement
+from .unset_cells import checked, unset_reads
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def _broken(frame: Interrupted, instructions: list[Instruction]) -> list[Instruc
     if frame.foreign is None:
         stretch = finder.broken(frame.index, frame.place)
     else:
-        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), frame.foreign.most, broken=True)
+        block, most = frame.foreign.block, frame.foreign.most
+        stretch = finder.find(frame.index, frame.place, _read(frame, frame.index), most, broken=True, block=block)
     entry = [*_unset(stretch), *build.jump(instructions[frame.index])]
     apart = _handled_apart(frame, instructions) if len(stretch.steps) == 1 else []
     return [*entry, *_for_real(frame, instructions, plain, stretch.steps), *apart]
@@ -154,7 +156,7 @@ def _for_real(
         if step.follow is not None:
             goes_on = step.end + 1 in stretch
             if step.tells and goes_on:
-                leaving = _taken(frame, plain, step.end + 1, step.follow, last)
+                leaving = _taken(frame, plain, step.end + 1, step.follow, last, later=True)
                 after = _leaves_where_held(frame, leaving[0], last)
                 aside += leaving
             if not goes_on:
@@ -197,15 +199,7 @@ def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
         or read.argval not in original.co_cellvars
     ):
         return step
-    name = read.argval
-    check = build.call_function(build.load_const(_native.check_bound), build.load_closure(name), build.load_const(name))
-    check += build.pop()
-    # Jumps to the operation find this first.
-    again = Instruction(read.opname, argval=name)
-    read.opname, read.arg, read.argval = "NOP", None, None
-    for each in (*check, again):
-        each.handler, each.positions = read.handler, read.positions
-    return [read, *check, again]
+    return checked(read)
 
 
 def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instruction]:
@@ -216,7 +210,7 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
     apart = _handled_apart(frame, instructions)
     place = frame.place if frame.drops else frame.place.pushed(Kind.FOREIGN)
     stretch = Stretch({}, frozenset())
-    if frame.foreign is not None and not frame.drops:
+    if frame.foreign is not None and not frame.foreign.block and not frame.drops:
         handlers = [i.handler.target for i in plain[frame.index : end + 1] if i.handler is not None]
         read = _read(frame, frame.index) | _read(frame, end + 1)
         stretch = Finder(plain, frame.globals).find(
@@ -296,7 +290,13 @@ def passing_on(code: CodeType, which: int) -> FunctionType:
 
 
 def _taken(
-    frame: Interrupted, instructions: list[Instruction], target: int, place: Place, like: Instruction
+    frame: Interrupted,
+    instructions: list[Instruction],
+    target: int,
+    place: Place,
+    like: Instruction,
+    *,
+    later: bool = False,
 ) -> list[Instruction]:
     """The same as ``_continued``, after what the next operation does with the result of the one that was made for real.
 
@@ -310,13 +310,19 @@ def _taken(
     elif following.opname == "STORE_FAST" and stack[-1]:
         taking, bound = build.store_fast(following.argval), bound | {following.argval}
     if not taking:
-        return _continued(frame, target, stack, bound, like)
+        return _continued(frame, target, stack, bound, like, later=later)
     taking[0].positions = following.positions
-    return [*taking, *_continued(frame, target + 1, stack[:-1], bound, like)]
+    return [*taking, *_continued(frame, target + 1, stack[:-1], bound, like, later=later)]
 
 
 def _continued(
-    frame: Interrupted, target: int, stack: tuple[bool, ...], bound: frozenset[str], like: Instruction
+    frame: Interrupted,
+    target: int,
+    stack: tuple[bool, ...],
+    bound: frozenset[str],
+    like: Instruction,
+    *,
+    later: bool = False,
 ) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
@@ -324,7 +330,7 @@ def _continued(
     origin = origin_of(code)
     original = code if origin is None else origin.code
     first_in_cell = bool(original.co_argcount) and original.co_varnames[0] in original.co_cellvars
-    return stub(then, frame.globals, names_beside(code), first_in_cell, origin is not None, like)
+    return stub(then, frame.globals, names_beside(code), first_in_cell, origin is not None, like, later)
 
 
 def _merge(
@@ -393,7 +399,9 @@ def generator_at(frame: Interrupted) -> StandIn:
     setup += [*build.load_const(None), *build.jump(yielding)]
     for each in setup:
         each.positions = yielding.positions
+    unset = {id(instructions[at]) for at in unset_reads(original)}
     body = [each for each in reachable(instructions, [yielding]) if id(each) in within]
+    body = [part for each in body for part in (checked(each) if id(each) in unset else [each])]
     code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
     _set_apart(code)
     note_replacement(code, original)

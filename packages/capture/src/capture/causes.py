@@ -39,6 +39,9 @@ class Cause:
 #: What a tensor is: then what follows with it is not for a graph either. And what may be that, as where one is made.
 OF_KINDS, MAYBE_OF_KINDS = frozenset({"B302"}), frozenset({"B301"})
 
+#: A block is entered in which nothing is captured: it is made for real as a whole.
+OF_BLOCKS = frozenset({"B318"})
+
 CAUSES: tuple[Cause, ...] = (
     # What the program asks for, by the words that only such reasons have.
     Cause(
@@ -377,7 +380,8 @@ CAUSES: tuple[Cause, ...] = (
         "class statement of C, whose metaclass is Meta",
         r"class statement|class made by|metaclass|class pattern|mapping pattern|object's class|super\(\)|__class_getitem__|\benum|enumeration"
         r"|isinstance|of class |claims to have|rules of its own|class of|^type\.|^type of|class that|[Cc]lass in the making"
-        r"|class whose statement|class from elsewhere|dataclass|class with a|scope within a class|a property with a documentation|is made of what contains it",
+        r"|class whose statement|class from elsewhere|dataclass|class with a|scope within a class|a property with a documentation|is made of what contains it"
+        r"|names of a class|annotations that (cannot be|are) made|annotations that are not|whose annotations",
     ),
     Cause(
         "B401", "break", "Code that is written in C",

@@ -29,6 +29,7 @@ class Replay:
         self.cellvars = frozenset(cellvars)
         self.targets = [v for v in effects.changed.values() if self.is_outside(v)]
         self.globals = list(module_globals.written.items())
+        self.own_globals = module_globals.own
 
     def is_outside(self, variable: Variable) -> bool:
         """Whether it existed before the frame ran, or outlives it: a change of it is seen."""
@@ -79,4 +80,9 @@ class Replay:
             e.emit(build.load_const(name), build.load_const(None), build.call(3), build.pop())
             return
         e.load(value)
-        e.emit(build.load_const(namespace), build.load_const(name), build.store_subscr())
+        if (
+            namespace is self.own_globals
+        ):  # not as a constant: these may hold the code that the generated one is kept with
+            e.emit(build.store_global(name))
+        else:
+            e.emit(build.load_const(namespace), build.load_const(name), build.store_subscr())

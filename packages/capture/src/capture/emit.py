@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -15,8 +16,10 @@ from capture._native import address
 
 from . import _torch
 from .bytecode import Instruction, build
+from .guards import GuardKind
 from .names import Names
-from .sources import Const, Local, Source
+from .resume import of_module
+from .sources import Const, Global, Local, Source
 from .variables import iterators
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
@@ -38,6 +41,10 @@ def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
         a.argval is b.argval and (a.opname == b.opname or (a.opname in local and b.opname in local))
         for a, b in zip(whole, start, strict=False)
     )
+
+
+#: What has the globals of the code that defined it, or leads there.
+_HOLDING = (FunctionType, type)
 
 
 class Emitter:
@@ -68,6 +75,15 @@ class Emitter:
         #: By identity, what is being made.
         self._making: set[int] = set()
         self._moves: list[tuple[str, Callable[[], None]]] = []
+        #: By the address of a function or class, which of the frame's globals it is, where these are of no module: see `has_own_globals`.
+        self._named: dict[int, str] = {}
+        own: dict[str, Any] = m.globals.own
+        if not of_module(own):
+            held = {
+                name: value for name, value in own.items() if type(name) is str and issubclass(type(value), _HOLDING)
+            }
+            written = {name for _, name in m.globals.written}
+            self._named = {address(value): name for name, value in held.items() if name not in written}
 
     # Planning
 
@@ -154,7 +170,7 @@ class Emitter:
     def emit(self, *parts: Iterable[Instruction]) -> None:
         """Add instructions."""
         for part in parts:
-            if not self.m.classes.made and not self.m.guards.arguments:
+            if not self.m.classes.made and not self.m.guards.arguments and not self._named:
                 self.out.extend(part)
                 continue
             for instruction in part:
@@ -164,6 +180,9 @@ class Emitter:
     def _load_of_call(self, value: Any) -> bool:
         """Push an object of this call, which the code would keep alive as a constant of its own."""
         argument = self.m.guards.arguments.get(address(value))
+        if argument is None and address(value) in self._named:
+            argument = Global(self._named[address(value)])
+            self.m.guards.add(argument, GuardKind.ID, value)
         if argument is None:
             return bool(self.m.classes.made) and self._load_made(value)
         self.load_source(argument)
@@ -228,6 +247,16 @@ class Emitter:
             return
         self.emit(self.reading(source))
         self.have(source)
+
+    def has_own_globals(self, namespace: dict[str, Any]) -> bool:
+        """Whether globals are the frame's, and of no module: these may hold the code that the generated one is kept with, which is to hold them
+        no more then than by its frame."""
+        return namespace is self.m.globals.own and not of_module(namespace)
+
+    def load_globals(self, namespace: dict[str, Any]) -> None:
+        """Push the globals of a function."""
+        own = self.has_own_globals(namespace)
+        self.emit(build.call_function(build.load_const(globals)) if own else build.load_const(namespace))
 
     def takes_passed(self, source: Source) -> bool:
         """Whether what lies there is not at hand yet, and needed for nothing but to be held: it may be read late."""

@@ -40,6 +40,8 @@ class Foreign:
     followed: tuple[int, ...]
     #: Of how many operations it is worth while to look at what they give: few where the break may be for something else.
     most: int
+    #: Whether it was broken for the block that begins there, which is to be made for real to its end.
+    block: bool = False
 
 
 #: Classes of values of which operations are plain.

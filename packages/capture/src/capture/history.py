@@ -5,10 +5,11 @@ In: the sizes, strides and numbers that each capture read. Out: which of them ch
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
-from collections.abc import Hashable, Iterable, Mapping
-from types import CodeType
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -105,7 +106,7 @@ def _same(first: Number, second: Number) -> bool:
 
 
 class Histories:
-    """The histories of frames, by code; of methods of modules, by the module as well.
+    """The histories of frames, by code; of methods of modules, and of wrappers around these, by the module as well.
 
     Layers of one class differ in what they are called with, each time in the same way: that is no change.
     """
@@ -114,14 +115,13 @@ class Histories:
         _ALL.add(self)
         self._of_codes: IdentityMap[CodeType, tuple[History, IdentityMap[torch.nn.Module, History]]] = IdentityMap()
 
-    def of(self, code: CodeType, args: Iterable[Any]) -> History:
-        """The history of a frame of ``code`` with these arguments."""
+    def of(self, code: CodeType, args: Iterable[Any], function: FunctionType) -> History:
+        """The history of a frame of ``code`` with these arguments, of this function."""
         found = self._of_codes.get(code)
         if found is None:
             found = self._of_codes[code] = History(code), IdentityMap()
         own, by_module = found
-        # By its real class: asking what it claims to be may run code of the program, and what a weak proxy stands for may be gone.
-        module = next((arg for arg in args if issubclass(type(arg), torch.nn.Module)), None)
+        module = next(filter(_is_module, _brought(args, function)), None)
         if module is None:
             return own
         kept = by_module.get(module)
@@ -132,6 +132,26 @@ class Histories:
     def clear(self) -> None:
         """Forget what was met."""
         self._of_codes.clear()
+
+
+def _is_module(value: Any) -> bool:
+    # By its real class: asking what it claims to be may run code of the program, and what a weak proxy stands for may be gone.
+    return issubclass(type(value), torch.nn.Module)
+
+
+def _brought(args: Iterable[Any], function: FunctionType) -> Iterator[Any]:
+    """Arguments, those of a decorator's ``*args`` too, then what a closure holds: what a wrapper has of the module that it is of."""
+    for arg in args:
+        yield from arg if type(arg) is tuple else (arg,)
+    for cell in function.__closure__ or ():
+        try:
+            content = cell.cell_contents
+        except ValueError:  # empty
+            continue
+        if type(content) is functools.partial:
+            yield from content.args
+            content = content.func
+        yield content.__self__ if type(content) is MethodType else content
 
 
 _ALL: weakref.WeakSet[Histories] = weakref.WeakSet()

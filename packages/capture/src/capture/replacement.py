@@ -22,7 +22,7 @@ from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
 from .bytecode import Instruction, argument_names, assemble, build
-from .causes import MAYBE_OF_KINDS, OF_KINDS
+from .causes import MAYBE_OF_KINDS, OF_BLOCKS, OF_KINDS
 from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
@@ -54,7 +54,7 @@ from .within import Within, interrupted, load_stand_ins
 _MOST_COPIED = 1 << 12
 
 #: Operations on tensors that no graph holds, made for real with the one at which the graph broke: each is a place where a graph may go on.
-_MOST_FOREIGN, _MOST_MAYBE_FOREIGN = 1 << 7, 1 << 4
+_MOST_FOREIGN, _MOST_MAYBE_FOREIGN = 1 << 10, 1 << 4
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -202,6 +202,8 @@ class Replacement:
 
     def _broken_for_kinds(self, breaks: list[Break]) -> Foreign | None:
         causes = {each.cause.id for each in breaks}
+        if not causes.isdisjoint(OF_BLOCKS):
+            return Foreign((), 0, block=True)
         if causes.isdisjoint(OF_KINDS | MAYBE_OF_KINDS):
             return None
         most = _MOST_FOREIGN if not causes.isdisjoint(OF_KINDS) else _MOST_MAYBE_FOREIGN

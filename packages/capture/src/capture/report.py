@@ -22,6 +22,7 @@ class Trace:
     ``frames`` counts captures of frames and resumed parts; ``recompiles`` says why a frame was captured again;
     ``skipped`` names frames left to the interpreter, with the reason. ``shared`` counts captures that were made of an
     equal module or function; their graphs are among ``graphs``, their guards are told where they were made.
+    Of code that is gone (``exec`` makes new code at each call) the lists have the latest captures alone.
     """
 
     graphs: list[CapturedGraph] = field(default_factory=list)

@@ -6,9 +6,10 @@ captured in turn. A resume function that breaks again does not nest: it returns 
 
 from __future__ import annotations
 
+import sys
 import weakref
-from collections.abc import Iterable, Sequence
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from symshapes import dataclass
@@ -18,8 +19,10 @@ from .bytecode import Instruction, Positions, assemble, build, decode, falls_thr
 from .bytecode.dialect import current, special_methods
 from .errors import SkipFrame
 from .identity_map import IdentityMap
+from .later import Later
 from .lifetimes import lifetimes_of
 from .names import Names
+from .unset_cells import checked, unset_reads
 
 _FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Operations that are one step with the next.
@@ -79,12 +82,14 @@ class ResumeOrigin:
 # Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
 _origins: IdentityMap[CodeType, ResumeOrigin] = IdentityMap()
 _functions: IdentityMap[CodeType, dict[tuple[Any, ...], CodeType]] = IdentityMap()
+_alike: IdentityMap[CodeType, CodeType] = IdentityMap()
 
 
 def reset_resumes() -> None:
     """Forget resume functions."""
     _origins.clear()
     _functions.clear()
+    _alike.clear()
 
 
 def origin_of(code: CodeType) -> ResumeOrigin | None:
@@ -103,8 +108,8 @@ def group_end(instructions: Sequence[Instruction], index: int) -> int:
 OPERATIONS_OF_WITH = 5
 
 
-def _enters(instructions: Sequence[Instruction], index: int) -> bool:
-    """Whether a ``with`` begins here, by finding the method that ends it."""
+def begins_with(instructions: Sequence[Instruction], index: int) -> bool:
+    """Whether a ``with`` begins here (from 3.14), by finding the method that ends it."""
     each = instructions[index]
     return each.opname == "LOAD_SPECIAL" and special_methods()[each.arg or 0] in ("__exit__", "__aexit__")
 
@@ -115,7 +120,7 @@ def goes_with_next(instructions: Sequence[Instruction], index: int) -> bool:
     That is a comprehension's variable while the cell of its name is put aside and none is in its place, and a function
     without its closure. And what a ``with`` begins with is one thing to the program.
     """
-    if any(_enters(instructions, at) for at in range(max(0, index - OPERATIONS_OF_WITH + 2), index + 1)):
+    if any(begins_with(instructions, at) for at in range(max(0, index - OPERATIONS_OF_WITH + 2), index + 1)):
         return True
     opname = instructions[index].opname
     if opname in _PREFIXES:
@@ -131,7 +136,7 @@ def stack_effects(
     end = group_end(instructions, index)
     instruction = instructions[end]
     name = instruction.opname
-    if _enters(instructions, index):
+    if begins_with(instructions, index):
         return len(before) - 2, [*before[:-2], True, False, True]
     if name == "PUSH_NULL":
         return len(before), [*before, False]
@@ -245,7 +250,7 @@ class Continuation:
     which are not read: they are among the names so that all ways to an operation have one continuation.
     """
 
-    code: CodeType
+    code: Callable[[], CodeType]
     stack: tuple[bool, ...]
     first: str | None
     unbound: bool
@@ -293,30 +298,44 @@ def continuation(root: CodeType, target: int, stack: list[bool], bound: frozense
     origin = _origins.get(root)
     original = root if origin is None else origin.code
     at = target if origin is None else origin.index(target)
-    instructions = decode(original)
     lifetimes = lifetimes_of(original)
     first, names, free = taken(original, (lifetimes.read[at] & bound) | lifetimes.hold[at])
     unbound = is_unbound(first, bound, free)
-    key = (at, tuple(stack), first, unbound, names)
-    known = _functions.get(original)
-    if known is None:
-        known = _functions[original] = {}
-    code = known.get(key)
-    if code is None:
-        code = known[key] = _resume_code(original, instructions, at, stack, first, unbound, names, free)
+    # The code that is kept with the original is not to keep it alive: one like it is as good to look at.
+    alike, place = _alike.get(original), weakref.ref(original)
+    if alike is None:
+        alike = _alike[original] = original.replace(co_name=original.co_name)
+
+    def code() -> CodeType:
+        return _made_once(place, alike, at, tuple(stack), first, unbound, names, free)
+
     return Continuation(code, tuple(stack), first, unbound, names, frozenset(names) - bound, free)
 
 
+def _made_once(place: weakref.ref[CodeType], *how: Any) -> CodeType:
+    """The same code for the same way to go on, as long as the original lives."""
+    original, (alike, *key) = place(), how
+    known = {} if original is None else _functions.get(original)
+    if known is None:
+        assert original is not None
+        known = _functions[original] = {}
+    code = known.get(tuple(key))
+    if code is None:
+        code = known[tuple(key)] = _resume_code(place, alike, *key)
+    return code
+
+
 def _resume_code(
+    place: weakref.ref[CodeType],
     original: CodeType,
-    instructions: list[Instruction],
     at: int,
-    stack: list[bool],
+    stack: tuple[bool, ...],
     first: str | None,
     unbound: bool,
     names: tuple[str, ...],
     free: tuple[str, ...],
 ) -> CodeType:
+    instructions = decode(original)
     target = instructions[at]
     kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
@@ -327,6 +346,11 @@ def _resume_code(
         if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
             line = original.co_firstlineno
             instruction.positions = Positions(line, line, 0, 0)
+    unset = unset_reads(original)
+    places = [index[id(each)] for each in kept]
+    parts = [checked(each) if at in unset else [each] for at, each in zip(places, kept, strict=True)]
+    kept = [each for part in parts for each in part]
+    places = [at for at, part in zip(places, parts, strict=True) for _ in part]
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -337,7 +361,7 @@ def _resume_code(
     )
     assert len(decode(code)) == len(setup) + len(kept)
     code = code.replace(co_flags=code.co_flags | _native.CONTINUES)
-    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup), at)
+    _origins[code] = ResumeOrigin(place, tuple(places), len(setup), at)
     return code
 
 
@@ -370,10 +394,21 @@ def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:
     return FunctionType(code, module_globals, code.co_name)
 
 
+def of_module(module_globals: dict[str, Any]) -> bool:
+    """Whether these are of a module that is imported, which stays: others are made as programs run (``exec``)."""
+    name = module_globals.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return issubclass(type(module), ModuleType) and ModuleType.__getattribute__(module, "__dict__") is module_globals
+
+
 def names_beside(code: CodeType) -> Names:
     """Names for code generated in place of ``code``; the same for all that goes on from one function."""
     origin = _origins.get(code)
     return Names.beside(code if origin is None else origin.code)
+
+
+def _loaded(make: Callable[[], Any], later: bool) -> list[Instruction]:
+    return [*build.load_const(Later(make)), *build.load_attr("made")] if later else build.load_const(make())
 
 
 def stub(
@@ -383,8 +418,9 @@ def stub(
     first_cell: bool,
     in_resume: bool,
     like: Instruction,
+    later: bool,
 ) -> list[Instruction]:
-    """Take the stack and the live locals, and return what the continuation returns."""
+    """Take the stack and the live locals, and return what the continuation returns; that is made ``later`` where it is hardly ever gone on with."""
     out: list[Instruction] = []
     names: list[str] = []
     for i in range(len(then.stack) - 1, -1, -1):
@@ -399,10 +435,11 @@ def stub(
     load: list[Instruction]
     if then.free:
         cells = [i for name in then.free for i in build.load_closure(name)]
-        load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
-        load += build.make_closure()
-    else:
-        load = build.load_const(make_resume(then.code, module_globals))
+        load = [*cells, *build.build_tuple(len(then.free)), *_loaded(then.code, later), *build.make_closure()]
+    elif of_module(module_globals):
+        load = _loaded(lambda: make_resume(then.code(), module_globals), later)
+    else:  # they may hold the code that all this is kept with: constants of code are nothing that the collector sees
+        load = [*_loaded(then.code, later), *build.make_function()]
     args: list[Instruction] = []
     count = len(names) + len(then.names)
     if then.first is not None:

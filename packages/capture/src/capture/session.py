@@ -37,6 +37,7 @@ from .guards import build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
 from .language import replaced_builtin
+from .ledger import Ledger
 from .notices import tell, warnings_kept_from_raising
 from .once import WHY, runs_once
 from .replacement import Capture
@@ -72,7 +73,7 @@ class Session:
 
     ``root`` is the code of the function that was compiled: of it the user is told even what goes without saying of others.
     Sessions of one ``group`` (any object, None is none) capture alike: what one captured serves the others, too.
-    They share ``histories``: what changes for one is symbolic for the others.
+    They share ``histories``: what changes for one is symbolic for the others, but for what is of one module.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Session:
         self.root = root
         self.group = group
         self.report = Trace()
+        self.ledger = Ledger(self.report)
         self.cache_limit = config.recompile_limit
         # Long enough for most captures; an end to it, since a capture may need what a waiting thread holds.
         self.longest_wait = 60.0
@@ -162,8 +164,6 @@ class Session:
             if stance == "fail_on_recompile" and self.left.get(code) is None:
                 raise RecompileError(f"{where(code)} would be captured: {failed or 'nothing was captured so far'}")
             return None
-        if failed is not None:
-            self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
             with (
                 _torch.stood_in_for(frame.modes),
@@ -181,7 +181,7 @@ class Session:
                     dynamic=self.dynamic,
                     fullgraph=self.fullgraph,
                     refusals=self.refusals,
-                    history=self.histories.of(code, frame.args),
+                    history=self.histories.of(code, frame.args, frame.function),
                     freeze=freeze,
                 )
                 if self.freeze and not freeze and captured.graph is not None:
@@ -189,14 +189,13 @@ class Session:
                         "all: more captures of this code with constants would reach its limit"
                     )
                 if failed is not None:
-                    told = replace(failed, freed=newly_dynamic(before, captured.graph))
-                    self.report.recompiles[-1] = f"{where(code)}: {told}"
-                return self.entry(code, captured, frame.traced)
+                    failed = replace(failed, freed=newly_dynamic(before, captured.graph))
+                return self.entry(code, captured, frame.traced, failed)
         except SkipCall as reason:
             self.leave(code, str(reason), warn=False)
             return None
         except SkipFrame as reason:
-            self.leave(code, str(reason))
+            self.leave(code, str(reason), failed=failed)
             return _native.SKIP
         except GraphBreakError:  # the user asked for what is not so
             raise
@@ -217,19 +216,23 @@ class Session:
                 if isinstance(error, CaptureError):
                     raise
                 raise InternalError(f"capturing {where(code)}: {cause}") from error
-            self.leave(code, f"capture failed: {cause}")
+            self.leave(code, f"capture failed: {cause}", failed=failed)
             return _native.SKIP
         finally:
             dissolve_prototypes()
 
-    def leave(self, code: CodeType, reason: str, *, warn: bool = True) -> None:
-        """Note that a code object is left to the interpreter, once; with ``fullgraph`` that is an error."""
+    def leave(self, code: CodeType, reason: str, *, warn: bool = True, failed: Failure | None = None) -> None:
+        """Note that a code object is left to the interpreter, once; with ``fullgraph`` that is an error.
+
+        ``failed``: why what was captured of it does not do.
+        """
         if self.fullgraph and code is self.root:
             raise GraphBreakError(reason, where(code))
         if self.left.get(code) == reason:
             return
         self.left[code] = reason
-        self.report.skipped.append(f"{where(code)}: {reason}")
+        recompiles = [] if failed is None else [f"{where(code)}: {failed}"]
+        self.ledger.tell(code, recompiles=recompiles, skipped=[f"{where(code)}: {reason}"])
         if warn:
             tell(f"{where(code)} runs eagerly: {reason}", code)
 
@@ -240,8 +243,8 @@ class Session:
         if captured is not None:
             if self.watch is not None:
                 self.watch(code, captured)
-            self.report.breaks.extend(captured.breaks)
-            self.report.graphs.extend([captured.graph] if captured.graph is not None else [])
+            graphs = [captured.graph] if captured.graph is not None else []
+            self.ledger.tell(captured, graphs=graphs, breaks=captured.breaks)
 
     def on_limit(
         self,
@@ -280,16 +283,21 @@ class Session:
             reason = self.left.get(code) or reason
         raise GraphBreakError(reason, "" if at is None else where(at))
 
-    def entry(self, code: CodeType, captured: Capture, traced: bool) -> Any:
-        """What the native code keeps for a capture: the guards as a program, the code to run instead, and what it depends on."""
-        report = self.report
-        report.frames += 1
-        report.breaks.extend(captured.breaks)
-        report.guards.extend(captured.guards)
+    def entry(self, code: CodeType, captured: Capture, traced: bool, failed: Failure | None) -> Any:
+        """What the native code keeps for a capture: the guards as a program, the code to run instead, and what it depends on.
+
+        ``failed``: why the one before did not do.
+        """
+        self.report.frames += 1
+        self.ledger.tell(
+            captured,
+            graphs=[] if captured.graph is None else [captured.graph],
+            guards=captured.guards,
+            breaks=captured.breaks,
+            recompiles=[] if failed is None else [f"{where(code)}: {failed}"],
+        )
         if self.watch is not None:
             self.watch(code, captured)
-        if captured.graph is not None:
-            report.graphs.append(captured.graph)
         if captured.code is not None:
             note_replacement(captured.code, code)
             hide_from_torch_compile(captured.code)

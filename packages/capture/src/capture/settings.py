@@ -8,8 +8,9 @@ what the frame changed. A device, or another mode, is one more row.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,8 @@ class Setting:
     `setter` is set where a frame may change it within a graph. `told_by` are other questions whose answers follow from it.
     `native` is the reader's C++ twin, if any: (mangled symbol, argument, bits of the result); a method of at::Context has the
     argument "context". `changes` put other values in force, for the comparison of the two. `only_if` names settings of which
-    one must be on, or this one means nothing.
+    one must be on, or this one means nothing. `read_by` are the functions of torch that choose kernels by it, as soon as they are
+    taken apart: it means something to graphs that call one of these.
     """
 
     query: Callable[..., Any]
@@ -41,6 +43,7 @@ class Setting:
     native: tuple[str, int | str, int] | None = None
     changes: tuple[Change, ...] = ()
     only_if: tuple[str, ...] = ()
+    read_by: tuple[Callable[..., Any], ...] = ()
     in_thread_keys: bool = False  # changes with the thread's dispatch keys
     inverse: bool = False  # the native twin of a bool says the opposite
     apart: bool = False  # has a guard of its own
@@ -129,6 +132,32 @@ class _DispatchMode(TorchDispatchMode):
     """Changes nothing but the depth of modes."""
 
 
+def _flags(
+    words: str,
+    flags: Mapping[str, tuple[Callable[[], bool], Callable[[bool], None]]],
+    twins: Mapping[str, str],
+    read_by: tuple[Callable[..., Any], ...],
+) -> dict[str, Setting]:
+    """A row for each flag, by what of at::Context reads it."""
+    return {
+        f"{words} {name}": Setting(
+            read,
+            native=(f"_ZNK2at7Context{len(twins[name])}{twins[name]}Ev", "context", 8),
+            changes=_changes(read, write, (), True, False),
+            read_by=read_by,
+        )
+        for name, (read, write) in flags.items()
+    }
+
+
+_ATTENTION = {
+    "flash": "userEnabledFlashSDP",
+    "memory efficient": "userEnabledMemEfficientSDP",
+    "math": "userEnabledMathSDP",
+    "cuDNN": "userEnabledCuDNNSDP",
+    "overrideable": "userEnabledOverrideableSDP",
+}
+
 # The default dtype and determinism are the process's: changed for the microseconds of the comparison, at import.
 _DETERMINISM = _changes(_is_deterministic, _torch.set_deterministic, (), (True, False), (True, True), (False, False))
 
@@ -196,10 +225,27 @@ SETTINGS: dict[str, Setting] = {
         changes=(_DispatchMode, _nested(_DispatchMode, _DispatchMode)),
         in_thread_keys=True,
     ),
+    **_flags(
+        "layers by",
+        _torch.LIBRARY_FLAGS,
+        {"cuDNN": "userEnabledCuDNN", "oneDNN": "userEnabledMkldnn"},
+        (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu),
+    ),
+    **_flags("attention by", _torch.ATTENTION_FLAGS, _ATTENTION, (torch.nn.functional.scaled_dot_product_attention,)),
 }
 
+READ_BY: dict[int, tuple[str, ...]] = {
+    id(function): tuple(name for name, each in SETTINGS.items() if function in each.read_by)
+    for setting in SETTINGS.values()
+    for function in setting.read_by
+}
+"""By the address of a function of torch's, which settings it chooses kernels by."""
+
 ANSWERS: dict[Call, str] = {
-    call: name for name, setting in SETTINGS.items() for call in ((setting.query, setting.args), *setting.told_by)
+    call: name
+    for name, setting in SETTINGS.items()
+    if not setting.read_by
+    for call in ((setting.query, setting.args), *setting.told_by)
 }
 """Questions, with their arguments, and the setting that the answer follows from."""
 
@@ -309,17 +355,62 @@ def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
     return "" if pairs[0] == pairs[-1] and len({str(public) for _, public in pairs}) > 1 else "no telling"
 
 
+#: What of torch's context is looked through for its flags.
+_CONTEXT_SIZE = 2048
+#: Where flags lie in memory, by the names of their settings.
+_flags_at: dict[str, int] = {}
+#: Words in which all flags lie that are always checked together, by names of their own: the settings.
+native_words: dict[str, tuple[str, ...]] = {}
+
+
+def _mapped(start: int) -> int:
+    """How many bytes from there on are memory that is there; 0 where that is not told."""
+    with suppress(OSError), open("/proc/self/maps") as lines:
+        for line in lines:
+            first, _, last = line.split(maxsplit=1)[0].partition("-")
+            if int(first, 16) <= start < int(last, 16):
+                return int(last, 16) - start
+    return 0
+
+
+def _flag_at(setting: Setting, context: int, size: int) -> int | None:
+    """Where in the context the one byte lies that is what the public reader says, whatever that is."""
+    pairs = _observed(setting, lambda: ctypes.string_at(context, size))
+    if {public for _, public in pairs} != {True, False}:
+        return None
+    found = [at for at in range(size - 7) if all(observed[at] == public for observed, public in pairs)]
+    return context + found[0] if len(found) == 1 else None
+
+
+def _words() -> dict[str, tuple[int, int, int]]:
+    """Readers of several flags at once, which mean something to the same graphs and lie side by side."""
+    native_words.clear()
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for name in _flags_at:
+        if SETTINGS[name].read_by:
+            groups.setdefault(SETTINGS[name].read_by, []).append(name)
+    readers: dict[str, tuple[int, int, int]] = {}
+    for names in groups.values():
+        names.sort(key=_flags_at.__getitem__)
+        first = _flags_at[names[0]]
+        if len(names) > 1 and _flags_at[names[-1]] - first < 8:
+            word = " and ".join(names)
+            native_words[word] = tuple(names)
+            readers[word] = (0, first, sum(0xFF << 8 * (_flags_at[name] - first) for name in names))
+    return readers
+
+
 def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int, int, int] | None:
-    """The native reader's (address, argument, bits), if it is there."""
+    """The native reader's (address, argument, mask of the result), if it is there."""
     symbol, argument, bits = twin
     address = tensor_readers.address_of(symbol)
     if not address or (argument == "context" and context is None):
         return None
-    return address, (context or 0) if argument == "context" else int(argument), bits
+    return address, (context or 0) if argument == "context" else int(argument), (1 << bits) - 1
 
 
-def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int, int] | None:
-    """The reader, if it is there and agrees with the public one; else notes why not."""
+def _trusted(name: str, setting: Setting, context: int | None, size: int) -> tuple[int, int, int] | None:
+    """The reader, if it is there and agrees with the public one; else notes why not. Of the context `size` bytes may be looked at."""
     tensor_readers.native_failures.pop(name, None)
     if setting.native is None:
         return None
@@ -331,6 +422,11 @@ def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int
     if problem := _setting_problem(setting, lambda: _native.read_state()[0]):
         tensor_readers.native_failures[name] = f"{setting.native[0]} says {problem}"
         return None
+    if setting.native[1] == "context" and context is not None and size:
+        at = _flag_at(setting, context, size)  # to look there takes less than a call
+        if at is not None:
+            _flags_at[name] = at
+            return 0, at, 0xFF
     return reader
 
 
@@ -339,12 +435,15 @@ def configure_state(native: bool = True) -> None:
     global native_grad_mode
     find_context = tensor_readers.address_of(_GLOBAL_CONTEXT)
     context = ctypes.CFUNCTYPE(ctypes.c_void_p)(find_context)() if find_context else None
-    trusted = {name: _trusted(name, setting, context) for name, setting in SETTINGS.items()} if native else {}
+    _flags_at.clear()
+    size = min(_mapped(context), _CONTEXT_SIZE) if context is not None and sys.byteorder == "little" else 0
+    trusted = {name: _trusted(name, setting, context, size) for name, setting in SETTINGS.items()} if native else {}
     grad = trusted.pop("grad mode", None)  # checked by itself
     readers = {name: reader for name, reader in trusted.items() if reader is not None}
+    readers |= _words()
     handle = _thread_keys_library() if native else 0
     if handle:
-        readers.update({name: (0, word, 64) for word, name in enumerate(_THREAD_KEY_WORDS)})
+        readers.update({name: (0, word, (1 << 64) - 1) for word, name in enumerate(_THREAD_KEY_WORDS)})
     _native.configure_state(tuple(readers.values()), grad[0] if grad else 0, handle, _THREAD_KEYS)
     native_settings.clear()
     native_settings.update({name: place for place, name in enumerate(readers)})
@@ -371,11 +470,17 @@ def _thread_keys_library() -> int:
 
 def relevant_settings(values: dict[str, Any]) -> list[str]:
     """The names of what a guard on these settings must check: natively readable first where one read says it all."""
-    keys = [name for name in _THREAD_KEY_WORDS if name in native_settings]
-    return keys + [
+    follow = any(name in SETTINGS and SETTINGS[name].in_thread_keys for name in values)
+    keys = [name for name in _THREAD_KEY_WORDS if follow and name in native_settings]
+    words = [word for word, names in native_words.items() if values.keys() >= set(names) and word in native_settings]
+    told = {name for word in words for name in native_words[word]}
+    return [*keys, *words] + [
         name
         for name in values
-        if name in SETTINGS and not (keys and SETTINGS[name].in_thread_keys) and SETTINGS[name].matters(values)
+        if name in SETTINGS
+        and name not in told
+        and not (keys and SETTINGS[name].in_thread_keys)
+        and SETTINGS[name].matters(values)
     ]
 
 

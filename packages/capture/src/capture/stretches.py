@@ -16,7 +16,7 @@ from symshapes import dataclass
 from .bytecode import Instruction, falls_through
 from .bytecode.dialect import current
 from .foreign import Kind, kind_of
-from .resume import body_from, group_end, pushes_null, stack_effects
+from .resume import begins_with, body_from, group_end, pushes_null, stack_effects
 
 #: Steps that only move values, make containers of them or choose where to go on.
 _MOVES = frozenset(
@@ -135,14 +135,18 @@ class Finder:
         *,
         broken: bool,
         handled: Sequence[Instruction] = (),
+        block: bool = False,
     ) -> Stretch:
         """The steps that are to be made for real from index ``at`` on, with that there itself, whatever it is, where it is ``broken``.
 
         ``read`` are the locals that may be read from there on, ``handled`` other handlers that may lead to it. At most ``most`` steps are looked at what they give.
+        With ``block`` it is all of the ``with`` that begins there, whatever that is, where one does.
         """
         stored = self._names("STORE_FAST", range(len(self._instructions)))
         unset = stored - place.bound - read
-        steps = self._find(at, Place(place.stack, place.bound | unset, place.kinds, place.local), most, broken)
+        outside = self._outside(at, place) if block else None
+        first = Place(place.stack, place.bound | unset, place.kinds, place.local)
+        steps = None if block and outside is None else self._find(at, first, most, broken, outside)
         if steps is None or (
             self._is_led_to(steps, handled)
             and (
@@ -152,6 +156,13 @@ class Finder:
             return self.broken(at, place) if broken else Stretch({}, frozenset())
         found = self._names("STORE_FAST", (i for step in steps.values() for i in range(step.start, step.end + 1)))
         return Stretch({start: step.without(unset - found) for start, step in steps.items()}, unset & found)
+
+    def _outside(self, at: int, place: Place) -> int | None:
+        """How deep the stack is outside of the ``with`` that begins at an index; None where none does."""
+        opname = self._instructions[at].opname
+        if opname != "BEFORE_WITH" and not begins_with(self._instructions, at):
+            return None
+        return stack_effects(self._instructions, at, list(place.stack), False)[0]
 
     def _names(self, opname: str, places: Iterable[int]) -> frozenset[str]:
         """The locals of operations of a kind."""
@@ -164,8 +175,10 @@ class Finder:
         remain = {id(each) for each in body_from(self._instructions, [*handled, *targets])}
         return any(id(each) in remain for each in own)
 
-    def _find(self, at: int, place: Place, most: int, broken: bool) -> dict[int, Step] | None:
-        """The same with what has a value as it is to be; None where there is no way."""
+    def _find(
+        self, at: int, place: Place, most: int, broken: bool, outside: int | None = None
+    ) -> dict[int, Step] | None:
+        """The same with what has a value as it is to be; None where there is no way. Given how deep the stack is ``outside``, all where it is deeper."""
         first = self._made(at, place, broken=True) if broken else None
         places: dict[int, Place] = {at: place}
         steps: dict[int, Step] = {}
@@ -178,7 +191,9 @@ class Finder:
             start = waiting.pop()
             if start in apart:
                 continue
-            step = first if first is not None and start == at else self._step(start, places[start])
+            step = first if first is not None and start == at else self._step(start, places[start], outside)
+            if step is not None and outside is not None:
+                step.tells = False
             if step is None or (step.tells and start not in telling and len(telling) == most):
                 steps.pop(start, None)
                 continue
@@ -199,10 +214,14 @@ class Finder:
                         continue
                     places[target] = joined
                 waiting.append(target)
-        return None if waiting or at in apart else _that_count(at, steps)
+        if waiting or at in apart:
+            return None
+        return steps if outside is not None else _that_count(at, steps)
 
-    def _step(self, start: int, place: Place) -> Step | None:
+    def _step(self, start: int, place: Place, outside: int | None) -> Step | None:
         """The step at an index; None where it does not belong to a stretch."""
+        if outside is not None:
+            return self._made(start, place) if len(place.stack) > outside else None
         op = self._instructions[group_end(self._instructions, start)]
         name = op.opname
         if name in _COMPUTES:

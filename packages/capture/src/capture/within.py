@@ -108,11 +108,13 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, forei
         e.emit(build.load_const(passing_on(code, which)))
     frame, *inner = frames
     made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), foreign=foreign, stands_in=True))
-    if not made.free:
+    if not made.free and e.has_own_globals(frame.frame.globals):
+        e.emit(build.load_const(made.code), build.make_function())
+    elif not made.free:
         e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
     else:
         e.emit(build.push_callable(build.load_const(made_function)), build.load_const(made.code))
-        e.emit(build.load_const(frame.frame.globals))
+        e.load_globals(frame.frame.globals)
         e.emit(build.build_tuple(e.load_many(frame.cells)), build.call(3))
     count = e.load_many([*frame.first, *frame.stack, *frame.locals])
     if inner:

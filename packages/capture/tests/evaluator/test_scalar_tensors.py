@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -300,6 +303,49 @@ def test_what_a_modules_flag_decides_is_guarded(shape: tuple[int, ...]) -> None:
     assert report.graph_count == 2 and not report.breaks
 
 
+class Wide(torch.nn.Module):
+    """Starts, and is captured for itself alone."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("flag", torch.zeros(1))
+        self.linear = torch.nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.flag:
+            self.flag.fill_(1)
+            x = x * 2
+        return self.linear(x)
+
+
+def wrapped(call: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return lambda *args: call(*args)
+
+
+class Wrapped(Wide):
+    forward = wrapped(Wide.forward)
+
+
+WAYS: dict[str, Callable[[int], Any]] = {
+    "modules": Wide,
+    "a wrapper of their method": Wrapped,
+    "closures with modules": lambda width: wrapped(Wide(width)),
+    "closures with methods": lambda width: wrapped(Wide(width).forward),
+    "partial applications": lambda width: functools.partial(lambda module, x: module(x), Wide(width)),
+}
+
+
+@pytest.mark.parametrize("made", WAYS.values(), ids=WAYS)
+def test_the_flags_of_other_modules_do_not_count(made: Callable[[int], Any]) -> None:
+    """Those of the same class, compiled one by one: each turns its own."""
+    for width in range(3, 11):
+        compiled = capture.compile(made(width))
+        for _ in range(3):
+            compiled(torch.ones(2, width))
+        report = capture.report(compiled)
+        assert report.graph_count == 2 and not report.breaks, width
+
+
 def test_a_decision_that_turns_at_each_call_is_not_kept() -> None:
     class Turning(torch.nn.Module):
         def __init__(self) -> None:
@@ -332,3 +378,91 @@ def test_a_guard_on_a_decision_keeps_nothing_of_the_evaluation() -> None:
     assert compiled.session.report.graph_count == 2
     gc.collect()
     assert not [each for each in gc.get_objects() if type(each) in (ScalarTensors, Held)]
+
+
+class Written(torch.nn.Module):
+    """Writes to its flag, and asks it then."""
+
+    def __init__(self, write: Callable[[torch.Tensor, torch.Tensor], object], *shape: int) -> None:
+        super().__init__()
+        self.register_buffer("flag", torch.zeros(shape))
+        self.write = write
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.write(self.flag, x)
+        x = x + 1 if self.flag else x * 2
+        return x * int(self.flag)
+
+
+CONSTANT: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "fill": lambda flag, x: flag.fill_(1),
+    "zero": lambda flag, x: flag.zero_(),
+    "copy": lambda flag, x: flag.copy_(torch.tensor(3.0)),
+    "all of it": lambda flag, x: operator.setitem(flag, ..., 2),
+    "its data": lambda flag, x: flag.data.fill_(1),
+    "added to": lambda flag, x: flag.fill_(1).add_(2),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+@pytest.mark.parametrize("write", CONSTANT.values(), ids=CONSTANT)
+def test_what_constants_are_written_over_is_known(
+    write: Callable[[torch.Tensor, torch.Tensor], object], shape: tuple[int, ...]
+) -> None:
+    module, plain = Written(write, *shape), Written(write, *shape)
+    compiled = capture.compile(module)
+    for number in range(4):
+        x = torch.arange(3.0) + number
+        assert torch.equal(compiled(x), plain(x))
+        assert torch.equal(module.flag, plain.flag)
+        module.flag.add_(number)
+        plain.flag.add_(number)
+    report = compiled.session.report
+    assert report.graph_count == 1 and not report.breaks
+
+
+def test_what_data_is_written_over_ends_the_graph() -> None:
+    def written(flag: torch.Tensor, x: torch.Tensor) -> None:
+        flag.fill_(1)
+        flag.fill_(x.sum())
+
+    module, plain = Written(written), Written(written)
+    compiled = capture.compile(module)
+    for x in (torch.ones(3), torch.zeros(3), torch.ones(3)):
+        assert torch.equal(compiled(x), plain(x))
+    assert {each.reason for each in compiled.session.report.breaks} == {"branch on a tensor's value"}
+
+
+def test_what_is_written_to_memory_of_others_is_not_known() -> None:
+    """From the first call on, or from a later one."""
+
+    class Two(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("flag", torch.zeros(1))
+            self.register_buffer("other", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.flag.fill_(1)
+            self.other.fill_(0)
+            return x + 1 if self.flag else x * 2
+
+    for shared_at in (0, 1):
+        module, plain = Two(), Two()
+        compiled = capture.compile(module)
+        for number in range(3):
+            if number == shared_at:
+                module.other, plain.other = module.flag.view(1), plain.flag.view(1)
+            assert torch.equal(compiled(torch.ones(2)), plain(torch.ones(2))), (shared_at, number)
+
+
+def test_a_part_that_is_written_over_is_not_all() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        known = torch.zeros(2)
+        known[0] = 1
+        known[1:].fill_(x.sum())
+        return x + 1 if known[1] else x * 2
+
+    compiled = capture.compile(fn)
+    for x in (torch.ones(2), torch.zeros(2)):
+        assert torch.equal(compiled(x), fn(x))

@@ -83,3 +83,59 @@ def test_a_device_without_a_row_is_left_to_the_interpreter():
         assert any("xpu" in broken.reason for broken in compiled.session.report.breaks)
     finally:
         torch.set_autocast_dtype("xpu", before)
+
+
+def _recurrent(function, *, cell):
+    size, hidden = 3, 4
+    rows = (4 if cell else 3 if function is torch.gru else 1) * hidden
+    weights = [torch.randn(rows, size), torch.randn(rows, hidden)]
+    state = torch.zeros(1, 2, hidden)
+
+    def program(x):
+        return function(x, (state, state) if cell else state, weights, False, 1, 0.0, False, False, False)[0]
+
+    return program, torch.randn(5, 2, size)
+
+
+def _attention(function):
+    return lambda x: function(x, x, x), torch.randn(1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if setting.read_by])
+def test_what_operators_choose_kernels_by_is_guarded_where_they_are_called(name):
+    """A backend that takes these apart would choose for good."""
+    setting = SETTINGS[name]
+    for function in setting.read_by:
+        attends = function is torch.nn.functional.scaled_dot_product_attention
+        program, x = _attention(function) if attends else _recurrent(function, cell=function is torch.lstm)
+        compiled, other = capture.compile(program), capture.compile(lambda x: x + 1)
+        first = setting.read()
+        seen = [(compiled(x), other(x)) and first]
+        for change in setting.changes:
+            with change():
+                seen.append(setting.read())
+                assert torch.allclose(compiled(x), program(x), atol=1e-5)
+                other(x)
+            compiled(x)
+        assert compiled.session.report.graph_count == len(set(seen)) == 2
+        assert other.session.report.graph_count == 1
+
+
+def test_flags_of_attention_are_read_at_once():
+    from capture import settings
+
+    (flags,) = settings.native_words.values()
+    assert set(flags) == {name for name in SETTINGS if name.startswith("attention by")}
+
+
+def test_what_the_frame_sets_itself_is_guarded_as_it_was_before():
+    query = torch.randn(1, 2, 3, 4)
+
+    def program(x):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+    compiled = capture.compile(program)
+    for _ in range(3):
+        assert torch.equal(compiled(query), program(query))
+    assert compiled.session.report.graph_count == 1

@@ -20,6 +20,7 @@ from torch.distributed.tensor import Replicate, distribute_tensor, init_device_m
 from torch.masked import masked_tensor
 
 import capture
+from capture import resume
 
 Make = Callable[[], torch.Tensor]
 
@@ -700,11 +701,30 @@ def test_what_an_operation_gives_decides_at_each_call():
         assert plain(compiled(make(), w)) == plain(fn(make(), w))
 
 
-def test_a_long_run_is_cut_into_a_few():
-    lines = ["def fn(t):", *(f"    t = t * {1 + i % 3 / 10}" for i in range(150)), "    return t"]
-    names: dict[str, Any] = {}
+def long_run(length: int, *, end: str, begin: str = "") -> Any:
+    lines = ["def fn(t, w):", begin, *(f"    t = t * {1 + i % 3 / 10}" for i in range(length)), end]
+    names: dict[str, Any] = {"__name__": __name__}
     exec("\n".join(lines), names)
-    check(names["fn"], lambda: (data().to_sparse(),), graphs=0, breaks=2)
+    return names["fn"]
+
+
+def test_a_long_run_is_one_break(monkeypatch):
+    """What goes on where an operation gives what graphs hold is made when one does: each is of all the rest of the function."""
+    made = []
+    real = resume._resume_code
+    monkeypatch.setattr(resume, "_resume_code", lambda *args: made.append(args[2]) or real(*args))
+    check(long_run(300, end="    return t"), lambda: (data().to_sparse(), None), graphs=0, breaks=1)
+    assert len(made) <= 1
+
+
+@pytest.mark.parametrize("begin", ["", "    called = lambda: t"], ids=["locals", "cells"])
+def test_a_long_run_goes_on_where_a_graph_may(begin):
+    fn = long_run(100, begin=begin, end="    t = t @ w\n    t = t * 2\n    t = t.relu()\n    return t + 1")
+    check(fn, lambda: (data().to_sparse(), torch.ones(data().shape[1], 2)), graphs=1, breaks=1)
+
+
+def test_a_run_of_more_is_cut_into_a_few():
+    check(long_run(1500, end="    return t"), lambda: (data().to_sparse(), None), graphs=0, breaks=2)
 
 
 def test_with_fullgraph_the_kind_is_told():

@@ -309,6 +309,8 @@ check_value(const Step *step, PyObject *const *regs)
         return value == step->object;
     case IS_WEAK:
         return value == weak_target(step->object);
+    case IS_AT:
+        return (Py_ssize_t)value == step->number;
     case EQUALS:
         return exactly_equal(value, step->object);
     case TENSOR:

@@ -22,7 +22,7 @@ static const struct {
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
     [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [BOUND] = {"bound", ""}, [WATCHED] = {"watched", ""},
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},
-    [TYPE] = {"type", "so"}, [TYPE_WEAK] = {"type_weak", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"},
+    [TYPE] = {"type", "so"}, [TYPE_WEAK] = {"type_weak", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [IS_AT] = {"is_at", "s"},
     [EQUALS] = {"equals", "so"}, [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
     [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [NO_KEYS] = {"no_keys", "so"}, [EMPTY_AT] = {"empty_at", "so"}, [HAS_ATTR] = {"has_attr", "so"},
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},

@@ -13,7 +13,7 @@
 typedef uint64_t (*Reader)(uint64_t argument);
 
 static struct {
-    Reader read; /* NULL: one of the thread's keys */
+    Reader read; /* NULL: one of the thread's keys, or what lies at the argument */
     uint64_t argument, mask, unused; /* a power of two */
 } readers[MOST_READERS];
 static Py_ssize_t reader_count;
@@ -41,6 +41,11 @@ reading(uint64_t i, const uint64_t **keys)
 {
     if (readers[i].read != NULL) {
         return readers[i].read(readers[i].argument) & readers[i].mask;
+    }
+    if (readers[i].argument > 1) {
+        uint64_t word;
+        memcpy(&word, (const void *)(uintptr_t)readers[i].argument, sizeof word);
+        return word & readers[i].mask;
     }
     if (*keys == NULL) {
         const uint64_t *known = thread_keys;
@@ -103,18 +108,17 @@ state_configure(PyObject *Py_UNUSED(module), PyObject *args)
     library = (void *)(uintptr_t)handle;
     strcpy(symbol, name);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++) {
-        unsigned long long function, argument;
-        int bits;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(list, i), "KKi", &function, &argument, &bits)) {
+        unsigned long long function, argument, mask;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(list, i), "KKK", &function, &argument, &mask)) {
             return NULL;
         }
-        if (function == 0 && (argument > 1 || find_thread_keys() == NULL)) {
+        if (function == 0 && argument <= 1 && find_thread_keys() == NULL) {
             PyErr_SetString(PyExc_ValueError, "the thread's dispatch keys are not to be found");
             return NULL;
         }
         readers[i].read = (Reader)(uintptr_t)function;
         readers[i].argument = argument;
-        readers[i].mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+        readers[i].mask = mask;
     }
     reader_count = PyTuple_GET_SIZE(list);
     grad_enabled = (Reader)(uintptr_t)grad;

@@ -414,6 +414,7 @@ note_check(Watch *watch, const Step *step, PyObject *source)
         note_word(watch, &((PyWeakReference *)step->object)->wr_object);
         return;
     case IS:
+    case IS_AT:
     case SAME:
     case DISTINCT:
         return; /* what was read is the same object, and these look at nothing that changes within it */

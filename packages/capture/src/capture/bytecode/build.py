@@ -83,6 +83,11 @@ def store_subscr() -> list[Instruction]:
     return [Instruction("STORE_SUBSCR")]
 
 
+def store_global(name: str) -> list[Instruction]:
+    """Pop a value into a global of the frame's."""
+    return [Instruction("STORE_GLOBAL", argval=name)]
+
+
 def push_callable(load: Sequence[Instruction]) -> list[Instruction]:
     """What must be on the stack before a call's arguments; `load` pushes the callable."""
     return current().push_callable(load)
@@ -109,6 +114,11 @@ def call_packed() -> list[Instruction]:
 def make_closure() -> list[Instruction]:
     """Pop a code object, then the tuple of its cells; push a function of both."""
     return current().make_closure()
+
+
+def make_function() -> list[Instruction]:
+    """Pop a code object without free variables; push a function of it and the frame's globals."""
+    return [Instruction("MAKE_FUNCTION", 0)]
 
 
 def build_tuple(count: int) -> list[Instruction]:

@@ -25,7 +25,7 @@ from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print
 _SIZE, _DIM, _STRIDE = torch.Tensor.size, torch.Tensor.dim, torch.Tensor.stride
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _READS = {int: "value", float: "float"}
-#: A flag turns once for each module of its class, of which there are few. What turns more often would be a capture for each of its combinations.
+#: A flag turns once, and a few of its module's are read at one place (in a loop). What turns more often would be a capture for each of its combinations.
 _TURNS = 4
 
 

@@ -45,6 +45,11 @@ class ProgramGlobals:
         #: By dictionary and name; None for a deleted one.
         self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
 
+    @property
+    def own(self) -> dict[str, Any]:
+        """The globals of the captured frame."""
+        return self._root
+
     def known(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable | None:
         """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it, or
         if it is noted what is read)."""
@@ -78,7 +83,7 @@ class ProgramGlobals:
             return written[1] is not None
         if namespace is self._root:
             self._note_root()
-        self._guards.add(_label(namespace), GuardKind.HAS_KEY if name in namespace else GuardKind.NO_KEY, name)
+        self._guards.add(self._place(namespace), GuardKind.HAS_KEY if name in namespace else GuardKind.NO_KEY, name)
         return name in namespace
 
     def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
@@ -94,7 +99,7 @@ class ProgramGlobals:
             if namespace is self._root:
                 self._note_root()
                 self._guards.add(Namespace("builtins"), GuardKind.ID, builtins)
-            self._guards.add(_label(namespace), GuardKind.NO_KEY, name)
+            self._guards.add(self._place(namespace), GuardKind.NO_KEY, name)
             if name not in builtins:
                 self._guards.add(Const(builtins, "builtins"), GuardKind.NO_KEY, name)
                 self._errors.throw(NameError, f"name '{name}' is not defined")
@@ -135,7 +140,7 @@ class ProgramGlobals:
         if namespace is self._root:
             self._note_root()
             entry = Lazy(value, Global(name))
-            self._guards.reach(entry, _label(namespace), name)
+            self._guards.reach(entry, self._place(namespace), name)
             return entry
         # At once: were it gone, reading it again would not fail as the program's own way of reading does.
         return self._builder.wrap(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
@@ -150,6 +155,9 @@ class ProgramGlobals:
         """Another function of the same code may have other globals."""
         self._guards.add(Namespace("globals"), GuardKind.ID, self._root)
 
-
-def _label(namespace: dict[str, Any]) -> Source:
-    return Const(namespace, str(namespace.get("__name__", "?")))
+    def _place(self, namespace: dict[str, Any]) -> Source:
+        """Where a dictionary of globals is asked. The frame's own through the frame: guards belong to its code, which a dictionary may
+        hold, and would hold both for good, as a code's extras are nothing that the collector sees."""
+        if namespace is self._root:
+            return Namespace("globals")
+        return Const(namespace, str(namespace.get("__name__", "?")))

@@ -70,6 +70,10 @@ class GuardTable:
         if key not in self._table:
             self._table[key] = Guard(source, kind, expected, self._where())
 
+    def replace(self, source: Source | None, kind: GuardKind, expected: Any) -> None:
+        """Have one that is there already, of a kind of which a source has one, expect more."""
+        self._table[(source, kind)] = Guard(source, kind, expected, self._where())
+
     def exempt(self, value: Any) -> None:
         """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
         self._exempt[address(value)] = value

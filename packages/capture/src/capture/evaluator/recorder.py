@@ -14,9 +14,9 @@ from capture import _torch, config, tensor_readers
 from capture._native import address
 from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
-from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
+from capture.guards import GlobalState, GuardKind, ShapePredicate, Size, TensorMeta
 from capture.plain_tensors import like_plain, plain_of
-from capture.settings import SETTERS, SETTINGS, in_force
+from capture.settings import READ_BY, SETTERS, SETTINGS, in_force
 from capture.sources import Applied, Const, Source
 from capture.tensor_attributes import gradient_of, is_leaf
 from capture.variables.assumptions import Guards
@@ -119,6 +119,9 @@ class GraphRecorder:
         self._number_inputs: dict[Source, Symbolic] = {}
         #: Torch's settings where the frame begins, and how deep autocast is nested.
         self.entered_with = in_force()
+        self.settings_before = GlobalState.now()
+        #: Those of them that operations in the graph choose kernels by.
+        self._read_settings: set[str] = set()
         self.autocast_nesting = 0
         #: How deep within classes that are asked below autograd.
         self._below = 0
@@ -350,6 +353,11 @@ class GraphRecorder:
         self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
         fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
+        chosen_by = READ_BY.get(id(target))
+        if chosen_by is not None and not self._read_settings.issuperset(chosen_by):
+            self._read_settings.update(chosen_by)
+            state = self.settings_before.without_those_read(but=self._read_settings)
+            self._guards.replace(None, GuardKind.GLOBAL_STATE, state)
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step
         if acts:

@@ -12,6 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -28,9 +29,12 @@ from .drawn_scalars import DrawnScalars
 
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
 _ADDING = frozenset({operator.iadd, "add_", add_to_each})
+#: Calls that write numbers, or what another tensor holds, over what their first argument holds, or over a part of it.
+_WRITING = frozenset({"fill_", "zero_", "copy_", operator.setitem})
 _NUMBERS = (int, float)
 _INT = frozenset({int})
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+_PLACED = frozenset({*_PLAIN, slice, EllipsisType})
 _NAMES = {"math": math, "operator": operator}
 
 #: How many elements of a tensor are computed for what the program may ask of them.
@@ -65,6 +69,8 @@ class Held:
     #: Whether it is what its one origin holds but for numbers added to it, which is another one at each call where steps are counted.
     counts: bool
     layout: Layout
+    #: Whether it is the same whatever its origins held, which constants were written over: that nothing else has their memory counts.
+    over: bool = False
 
     def now(self) -> torch.Tensor:
         """What it holds at this call."""
@@ -114,6 +120,7 @@ class Term:
 
     origins: tuple[Tensor, ...]
     value: Number
+    over: bool = False
 
 
 #: Types of arguments that hold no others.
@@ -273,7 +280,7 @@ class ScalarTensors:
         return all(map(self._is_steady, (self._numbers[symbol] for symbol in symbols)))
 
     def _is_steady(self, held: Held) -> bool:
-        return all(
+        return held.over or all(
             origin.source is not None and origin.value is not None and self._steady(origin.source, origin.value.item())
             for origin in held.origins
         )
@@ -291,7 +298,7 @@ class ScalarTensors:
     def number(self, fake: Any, of_inputs: bool) -> Any:
         """What a tensor holds, a number or a list, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
         held = None if self._lost else self._of(fake)
-        if held is None or (held.origins and not (of_inputs and self._is_steady(held))):
+        if held is None or (held.origins and not held.over and not (of_inputs and self._is_steady(held))):
             return None
         try:
             value = held.now()
@@ -307,6 +314,9 @@ class ScalarTensors:
             return False
         for origin in held.origins:
             assert origin.value is not None
+            if held.over:
+                self._guards.predicate(origin, _is_alone, "{} is a number of its own")
+                continue
             self._guards.predicate(origin, _holds(origin.value.item()), f"{{}} holds {origin.value.item()}")
         return True
 
@@ -369,7 +379,8 @@ class ScalarTensors:
         if origins:
             if not _is_one(result):
                 return
-            held = Held(tuple(origins.values()), Value(compute), False, _layout(result))
+            over = all(leaf.over or not leaf.origins for leaf in leaves if isinstance(leaf, Held | Term))
+            held = Held(tuple(origins.values()), Value(compute), False, _layout(result), over)
         else:
             made = _Made(compute, result.device, _layout(result))
             self._unmade.append(made)
@@ -403,9 +414,13 @@ class ScalarTensors:
         if len(held) < len(symbols):
             return leaf
         origins = tuple([origin for each in held for origin in each.origins])
-        return Term(origins, Number(_condition(leaf.node.expr, symbols), tuple([each.value for each in held])))
+        over = all(each.over or not each.origins for each in held)
+        return Term(origins, Number(_condition(leaf.node.expr, symbols), tuple([each.value for each in held])), over)
 
     def _write(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+        if target in _WRITING:
+            self._note(inside(args[0]), self._written(target, args, kwargs))
+            return
         amount = self._amount(args[1]) if target in _ADDING and len(args) == 2 and set(kwargs) <= {"alpha"} else None
         alpha = kwargs.get("alpha", 1)
         if amount is None or type(alpha) not in _NUMBERS:
@@ -413,6 +428,46 @@ class ScalarTensors:
             return
         for target_tensor in tree_leaves(args[0]):
             self._note(inside(target_tensor), self._added(target_tensor, amount, alpha))
+
+    def _written(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Held | None:
+        """What a tensor holds that was written to; None where that, or what it held before, is not known.
+
+        Of the latter but that nothing else has its memory is of use where all of it is written over: the guard tells of that, too.
+        """
+        fake, *others = args
+        if not _is_short(fake) or is_wrapped(fake):
+            return None
+        known = fake.storage_key in self._held
+        held = self._of(fake, 1) or (None if known else self._whole(fake))
+        if held is None or held is not self._held[fake.storage_key][0]:  # what is written to a part is not to the rest
+            return None
+        made_of, named_of = _mapped(self._argument, others, kwargs)
+        leaves = _leaves(made_of, named_of)
+        if not all(isinstance(leaf, Held) or type(leaf) in _PLACED for leaf in leaves):
+            return None
+        origins = {id(origin): origin for leaf in (held, *leaves) if isinstance(leaf, Held) for origin in leaf.origins}
+        before = held.value
+        made_of, named_of = _mapped(lambda leaf: leaf.value if isinstance(leaf, Held) else leaf, made_of, named_of)
+
+        def compute(given: Given) -> torch.Tensor:
+            real, named = _mapped(lambda leaf: leaf.of(given) if isinstance(leaf, Value) else leaf, made_of, named_of)
+            found = before.of(given).detach().clone()
+            function = getattr(torch.Tensor, target) if isinstance(target, str) else target
+            function(found, *real, **named)
+            return found
+
+        constant = not any(isinstance(leaf, Held) and leaf.origins and not leaf.over for leaf in leaves)
+        over = constant and (held.over or target is not operator.setitem or (_is_one(fake) and _is_all(others[0])))
+        return Held(tuple(origins.values()), Value(compute), False, held.layout, over)
+
+    def _whole(self, alias: Any) -> Held | None:
+        """What the tensor from outside held of which something has all the memory (`flag.data`), which was written to once."""
+        for variable in self._variables.values():
+            fake: Any = variable.fake
+            if variable.value is None or type(fake) is not FakeTensor or fake.storage_key != alias.storage_key:
+                continue
+            return self._of(fake, 1) if _layout(fake) == _layout(alias) else None
+        return None
 
     def _added(self, fake: Any, amount: Any, alpha: Any) -> Held | None:
         """What a tensor holds that a number was added to, of which what it held before is known."""
@@ -439,13 +494,18 @@ class ScalarTensors:
                 self._note(inside(value), None)
 
 
+def _is_all(index: Any) -> bool:
+    """Whether it is, of one element, that one."""
+    return type(index) is int or index is Ellipsis or index == slice(None)
+
+
 def _with_added(held: Held, amount: Any, alpha: Any) -> Held:
     value = held.value
 
     def compute(given: Given) -> torch.Tensor:
         return value.of(given).detach().clone().add_(amount, alpha=alpha)
 
-    return Held(held.origins, Value(compute), held.counts, held.layout)
+    return Held(held.origins, Value(compute), held.counts, held.layout, held.over)
 
 
 def _part(held: Held, layout: Layout) -> Held | None:
@@ -470,7 +530,7 @@ def _part(held: Held, layout: Layout) -> Held | None:
         found = value.of(given).contiguous()
         return found.as_strided(size, stride, found.storage_offset() + begin)
 
-    return Held(held.origins, Value(compute), held.counts, layout)
+    return Held(held.origins, Value(compute), held.counts, layout, held.over)
 
 
 def _holds(number: Any) -> Callable[[Any], bool]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -144,6 +144,11 @@ class GlobalState(Record):
         """The settings in force. To be called before a capture enters modes of its own."""
         values = tuple((name, setting.read()) for name, setting in SETTINGS.items() if not setting.apart)
         return GlobalState(values, _native.read_state())
+
+    def without_those_read(self, but: Collection[str] = ()) -> GlobalState:
+        """Those that mean something to any graph, and some of those that do to graphs that call what reads them."""
+        kept = tuple(each for each in self.values if each[0] in but or not SETTINGS[each[0]].read_by)
+        return GlobalState(kept, self.native)
 
     def differences(self, other: GlobalState) -> list[str]:
         """What changed, in words, from this snapshot to the other."""

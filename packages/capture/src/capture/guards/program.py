@@ -75,7 +75,10 @@ class _Part:
             self.instructions.append((whole, -1, register, number, expected, len(self.texts)))
             self.texts.append(guard)
             return
-        for name, number, value in _CHECKS[guard.kind](guard.expected):
+        checks = _CHECKS[guard.kind](guard.expected)
+        if guard.kind is GuardKind.ID and isinstance(guard.source, S.Namespace):
+            checks = _namespace(guard.expected)
+        for name, number, value in checks:
             self.instructions.append((name, -1, register, number, value, len(self.texts)))
             self.texts.append(guard)
 
@@ -392,6 +395,14 @@ def _identity(expected: Any) -> list[_Read]:
         return [("is_weak", 0, weakref.ref(expected))]
     except TypeError:
         return [("is", 0, expected)]
+
+
+def _namespace(expected: dict[str, Any]) -> list[_Read]:
+    """By its address, as a dictionary has no weak references, and one of globals may hold the very code that the guards belong to.
+
+    Where it is gone, and another lies there, all that is known of it is looked at anew, as when it has changed.
+    """
+    return [("is_at", _native.address(expected), None)]
 
 
 def _equals(expected: Any) -> list[_Read]:

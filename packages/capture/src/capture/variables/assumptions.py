@@ -68,6 +68,9 @@ class Guards(Protocol):
     def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
 
+    def replace(self, source: Source | None, kind: GuardKind, expected: Any) -> None:
+        """Have one that is there already, of a kind of which a source has one, expect more."""
+
     def of_type(self, source: Source | None, cls: type) -> None:
         """An input is of exactly this class."""
 

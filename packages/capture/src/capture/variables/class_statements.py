@@ -24,10 +24,10 @@ from capture.trace_rules import module_of
 from .base import Args, Interpreter, Kwargs, Variable
 from .classes import Class
 from .constants import Constant, Known
-from .functions import Function
+from .functions import VALUES, Function
 from .handlers import handles
 from .lookups import MISSING, can_change, class_lookup
-from .made_classes import Made, MadeClass, Stand, new_class, prototype, prototypes
+from .made_classes import ANNOTATE, Made, MadeClass, Stand, annotating, new_class, prototype, prototypes
 from .mapping_inputs import InputDict
 from .mappings import Dict
 from .objects import Object
@@ -51,6 +51,8 @@ def _statement(name: str, bases: tuple[Any, ...], keywords: dict[str, Any], entr
     """The class of a statement whose body comes to these entries; called from generated code, too."""
 
     def body(namespace: Any) -> None:
+        if "__classdictcell__" in entries:  # until the class is made, if it is that which takes the cell
+            entries["__classdictcell__"].cell_contents = namespace
         for key, value in entries.items():  # one by one, as an enumeration takes notice of
             namespace[key] = value
 
@@ -74,9 +76,19 @@ def _build_class(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     enumerates = any(isinstance(each, type) and issubclass(each, enum.Enum) for each in resolved)
     entries = {key: value.realize(m) for key, value in m.calls.class_body(body, once=enumerates).items()}
     namespace = prototypes(m, entries)
+    if ANNOTATE in entries and any(type(each).__module__ == typing.__name__ for each in resolved):
+        annotate = _steady(entries[ANNOTATE])
+        namespace[ANNOTATE] = annotating(m, lambda m: m.calls.call(annotate, [Constant(VALUES)], {}).realize(m))
     _check_entries(m, name, resolved, namespace)
     making: list[Any] = [Constant(name), bases, keywords, entries]
     return new_class(m, _statement, making, [name, real, named, namespace], entries, namespace)
+
+
+def _steady(annotate: Variable) -> Variable:
+    """What makes annotations that the library asks for: they are to be the same when the class is made for real."""
+    if not isinstance(annotate, Function) or set(annotate.code.co_freevars) - {"__classdict__"}:
+        raise Unsupported("a class whose annotations are of variables, and asked for as it is made")
+    return annotate
 
 
 def _base(m: Interpreter, base: Variable) -> Any:
@@ -114,7 +126,7 @@ def _is_makers(m: Interpreter, cls: type, name: str) -> bool:
 
 
 def _check_entries(m: Interpreter, name: str, bases: Iterable[Any], entries: dict[str, Any]) -> None:
-    if "__classdictcell__" in entries or "__type_params__" in entries:
+    if "__type_params__" in entries:
         raise Unsupported(f"class statement of {name}, with scopes that see its names")
     classes = [each for each in bases if isinstance(each, type)]
     own_way = _ASKED_BY_ENUM & entries.keys() or any(isinstance(each, Stand) for each in entries.values())
@@ -177,6 +189,10 @@ def _dataclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if given["slots"] or given["weakref_slot"]:
         raise Unsupported("a dataclass with slots, which is another class")
     fields = made.entries.get("__annotations__")
+    if ANNOTATE in made.entries:
+        _steady(made.entries[ANNOTATE])
+        made.value.__annotate__ = annotating(m, made.annotations)  # type: ignore[attr-defined,unused-ignore]
+        fields = made.annotations(m)
     for name in [] if fields is None else m.iteration.elements(fields):
         label = m.builder.to_python(name)
         class_lookup(m, made.value, label)

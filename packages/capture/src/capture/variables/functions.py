@@ -18,18 +18,19 @@ from capture.trace_rules import is_library_line
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
 from .building import builds, known_part, part
+from .class_names import ClassNames
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .lookups import check_as_found, own_entry
 from .made_annotations import have_annotations
-from .placeholders import Lazy
+from .placeholders import Lazy, resolved
 from .reconstruction import CannotReconstruct, Emitter
 
 #: Of code that takes any number of arguments.
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 #: In which form annotations are made that are read as an attribute: `annotationlib.Format.VALUE`.
-_VALUES = 1
+VALUES = 1
 
 #: What a function keeps beside its dictionary.
 _DESCRIBED = frozenset(
@@ -94,6 +95,10 @@ class Cell(Variable):
 
     def fill(self, e: Emitter) -> None:
         assert self.content is not None
+        names = resolved(self.content)
+        if isinstance(names, ClassNames):
+            names.fill_cell(e)
+            return
         e.load(self.content)
         e.emit(build.load_fast(e.temps[id(self)]), build.store_attr("cell_contents"))
 
@@ -241,7 +246,7 @@ class Function(Variable):
         if name == "__annotations__":
             if self.annotations is None:
                 annotate = self.annotate or Constant(None)
-                found = None if m.builder.is_none(annotate) else m.calls.call(annotate, [Constant(_VALUES)], {})
+                found = None if m.builder.is_none(annotate) else m.calls.call(annotate, [Constant(VALUES)], {})
                 self.annotations = m.builder.new_dict({}) if found is None else found.realize(m)
             return self.annotations
         if name == "__annotate__" and name in vars(types.FunctionType):
@@ -377,7 +382,8 @@ class Function(Variable):
             e.emit(build.load_const(self.real))
             return
         e.emit(build.push_callable(build.load_const(make_function)))
-        e.emit(build.load_const(self.code), build.load_const(self.globals))
+        e.emit(build.load_const(self.code))
+        e.load_globals(self.globals)
         e.emit(build.build_tuple(e.load_many(self.defaults)))
         _load_named(e, self.kwdefaults)
         e.emit(build.build_tuple(e.load_many(self.closure)))
@@ -567,3 +573,9 @@ def _method(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(types.CellType)
 def _cell(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Cell(args[0] if args else None))
+
+
+@handles(_native.check_bound)
+def _check_bound(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Nothing: the operation that follows in what goes on from a break looks at the cell."""
+    return Constant(None)

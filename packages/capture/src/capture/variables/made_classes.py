@@ -16,10 +16,11 @@ from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import module_of
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
+from .class_names import ClassNames
 from .classes import Class
 from .constants import Constant, Known
-from .functions import Cell, Function
+from .functions import VALUES, Cell, Function
 from .lookups import MISSING, class_lookup, is_data_descriptor
 from .mappings import Dict
 from .objects import Object
@@ -30,6 +31,8 @@ from .sequences import Tuple
 
 #: What is asked of an object as it is put into a class, or looked up there.
 _ASKED = ("__set_name__", "__get__", "__set__", "__delete__", "__isabstractmethod__")
+#: Under which name a statement gives a class what makes its annotations, from 3.14.
+ANNOTATE = "__annotate_func__"
 #: Entries of a class that the interpreter, or what makes the class, reads: real ones, of prototypes.
 _READ = frozenset({"__annotations__", "__slots__", "__match_args__", "__orig_bases__"})
 
@@ -136,6 +139,17 @@ def prototype(m: Interpreter, variable: Variable) -> Any:
     return stand
 
 
+def annotating(m: Interpreter, make: Callable[[Interpreter], Variable]) -> Callable[[int], dict[str, Any]]:
+    """For a prototype, what gives annotations that are known, as the library asks for them. Raises ``Unsupported`` where they are not."""
+    try:
+        known = _whole(m, make(m))
+    except SymbolicRaise:  # which the library handles in ways of its own
+        raise Unsupported("annotations that cannot be made") from None
+    except NotConstant:
+        raise Unsupported("annotations that are not constant") from None
+    return lambda format, /: dict(known)
+
+
 def _prototype_of_property(m: Interpreter, value: Object, part: PropertyPart) -> property:
     """A plain property in the place of one of a subclass that acts as that."""
     if any(class_lookup(m, value.cls, name)[0] is not vars(property).get(name, MISSING) for name in _ASKED):
@@ -207,9 +221,14 @@ class MadeClass(Class):
         self.make = make
         self.args = args
         self.entries = dict(entries)
+        self._annotations: Variable | None = None
+        #: Whether the program has them: the class has this very dictionary then.
+        self._told_annotations = False
         #: What the prototype has for the entries.
         self._given = dict(given)
         self._compare()
+        #: What makes the annotations.
+        self._annotate = self.entries.get(ANNOTATE)
         self._made_with = frozenset(value.__dict__)
         #: What was set since, in the order in which names came; and names that the class was made with and lost then.
         self.later: dict[str, Variable] = {}
@@ -228,9 +247,19 @@ class MadeClass(Class):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__annotations__" and name in self.entries:
             return self.entries[name]
+        if name == "__annotations__" and self._annotate is not None:
+            self._told_annotations = True
+            return self.annotations(m)
         if name == "__doc__" and self.steps:
             raise Unsupported("the documentation that a class was given")
         return super().attribute(m, name)
+
+    def annotations(self, m: Interpreter) -> Variable:
+        """Those that the statement has, made as they are asked for (from 3.14)."""
+        if self._annotations is None:
+            assert self._annotate is not None
+            self._annotations = m.calls.call(self._annotate, [Constant(VALUES)], {}).realize(m)
+        return self._annotations
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         cls = self.value
@@ -276,7 +305,8 @@ class MadeClass(Class):
     def _compare(self) -> None:
         """Entries are those that are in the class as they were given: what makes a class may have others for them."""
         now = self.value.__dict__
-        self.entries = {k: v for k, v in self.entries.items() if k in now and now[k] is self._given.get(k)}
+        for name in [k for k in self.entries if k not in now or now[k] is not self._given.get(k)]:
+            del self.entries[name]
 
     def pass_on(self, m: Interpreter, function: Callable[[type], object]) -> None:
         """Have a function called that changes nothing but the class."""
@@ -301,13 +331,17 @@ class MadeClass(Class):
         """The class, while the cells of its functions are empty yet: they may lead to it."""
         if self._begun:
             raise CannotReconstruct(self, f"{self!r} is made of what contains it")
+        if self._told_annotations:
+            raise CannotReconstruct(self, f"{self!r}, whose annotations were made")
         self._begun = True
         for cell in _own_cells(_variables(self.args)):
             if id(cell) not in e.temps and cell.content is not None:
                 cell.reconstruct_empty(e)
                 e.temps[id(cell)] = e.temp()
                 e.emit(build.store_fast(e.temps[id(cell)]))
-                self._empty.append(cell)
+                names = resolved(cell.content)
+                if not (isinstance(names, ClassNames) and names.is_of(self)):  # which making the class puts there
+                    self._empty.append(cell)
         e.emit(build.push_callable(build.load_const(self.make)))
         for each in self.args:
             _load(e, each)
@@ -395,6 +429,10 @@ def new_class(
     if cell is not None:
         assert isinstance(cell, Cell)
         cell.set(m, made)
+    names = entries.get("__classdictcell__")
+    if names is not None:
+        assert isinstance(names, Cell) and isinstance(names.content, ClassNames)
+        names.content.owned_by(made, made.value, made.entries)
     m.classes.add_made(made)
     m.builder.stands_for(made.value, made)
     return made

@@ -47,6 +47,9 @@ class Emitter(Protocol):
     def load_source(self, source: Source) -> None:
         """Push what is read from a source."""
 
+    def load_globals(self, namespace: dict[str, Any]) -> None:
+        """Push the globals of a function."""
+
     def takes_passed(self, source: Source) -> bool:
         """Whether what lies there is not at hand yet, and needed for nothing but to be held: it may be read late."""
 

@@ -63,7 +63,7 @@ class Rest:
         made = generator_at(place)
         function = e.temp()
         e.emit(build.push_callable(build.load_const(made_function)), build.load_const(made.code))
-        e.emit(build.load_const(frame.globals))
+        e.load_globals(frame.globals)
         e.emit(build.build_tuple(e.load_many(self.cells)), build.call(3), build.store_fast(function))
         e.emit(build.push_callable(build.load_const(begun)), build.push_callable(build.load_fast(function)))
         e.emit(build.call(e.load_many([*self.first, *self.stack, *self.locals])), build.call(1))

@@ -16,6 +16,7 @@ from capture.evaluator.program import DOES_NOTHING, LITERALS, LOADS_LITERAL, LOA
 from capture.guards import Guard, GuardKind
 from capture.resume import origin_of
 from capture.variables.base import SymbolicRaise, Variable
+from capture.variables.class_names import ClassNames
 from capture.variables.constants import Constant, looked_up
 from capture.variables.functions import Cell
 from capture.variables.generators import Suspended
@@ -207,10 +208,6 @@ def read_global(m: Machine, frame: Frame, name: str) -> Variable:
 # Names of a class statement's body, which are in a dictionary of its own
 
 
-class _Names(Variable):
-    """That dictionary, on the stack of the frame that it is of."""
-
-
 def _names(frame: Frame) -> dict[str, Variable]:
     if frame.names is None:
         raise Unsupported("the body of a module, whose names are in a dictionary")
@@ -242,14 +239,14 @@ def _setup_annotations(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_LOCALS")
 def _load_locals(m: Machine, frame: Frame, op: Op) -> None:
-    _names(frame)
-    frame.push(_Names())
+    frame.push(m.effects.created(ClassNames(_names(frame))))
 
 
-def _popped_names(frame: Frame) -> dict[str, Variable]:
-    if not isinstance(frame.stack.pop(), _Names):
+def _in_popped_names(m: Machine, frame: Frame, name: str) -> Variable | None:
+    names = frame.pop(m)
+    if not isinstance(names, ClassNames):
         raise Unsupported("a scope within a class, which sees the names of that")
-    return _names(frame)
+    return names.find(name)
 
 
 @operation("LOAD_CLASSDEREF")
@@ -259,12 +256,12 @@ def _load_classderef(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_FROM_DICT_OR_DEREF")
 def _load_from_dict_or_deref(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(_popped_names(frame).get(op.value) or _content(m, frame, op.value))
+    frame.push(_in_popped_names(m, frame, op.value) or _content(m, frame, op.value))
 
 
 @operation("LOAD_FROM_DICT_OR_GLOBALS")
 def _load_from_dict_or_globals(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(_popped_names(frame).get(op.value) or read_global(m, frame, op.value))
+    frame.push(_in_popped_names(m, frame, op.value) or read_global(m, frame, op.value))
 
 
 @operation("STORE_GLOBAL")
