@@ -253,6 +253,10 @@ SETTERS: dict[Call, str] = {
     (setting.setter, setting.args): name for name, setting in SETTINGS.items() if setting.setter is not None
 }
 """The setters that a graph may call, with the arguments before the value, and what they set."""
+AUTOCAST: dict[str, Callable[..., Any]] = {
+    args[0]: setter for setter, args in SETTERS if setter is torch.set_autocast_enabled
+}
+"""What switches autocast, by the kind of device, which it takes before the value."""
 
 NESTING = "autocast nesting"
 """Beside the settings: how many autocast blocks are open, which torch counts and tells to nobody."""
