@@ -642,3 +642,19 @@ def test_a_length_in_data_of_a_view_is_that_of_others(fn: Callable[..., Any], ba
                     RuntimeError, match="negative dimension" if wrong < 0 else "invalid for input of size 6"
                 ):
                     each(X[0], wrong)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_tensor_is_repeated_as_often_as_data_says(backend: str) -> None:
+    """The number goes in as a tensor, or as what it holds; below zero eager refuses it, and so does the graph."""
+
+    def program(x: Any, i: Any) -> Any:
+        return x.repeat(2, i.max() + 1) * 2, x[0].repeat(i.sum().item())
+
+    compiled = meta.compile(program, backend=backend, fullgraph=True)
+    for _, i, _ in INPUTS:
+        for found, wanted in zip(compiled(X, i), program(X, i), strict=True):
+            torch.testing.assert_close(found, wanted)
+    for each in (program, compiled):
+        with pytest.raises(RuntimeError, match="negative dimension"):
+            each(X, torch.tensor([-5, -3, -2, -4]))
