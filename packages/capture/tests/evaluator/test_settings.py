@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import capture
+from capture import state_readers
 from capture.settings import SETTERS, SETTINGS, in_force, put_back
 
 
@@ -122,9 +123,7 @@ def test_what_operators_choose_kernels_by_is_guarded_where_they_are_called(name)
 
 
 def test_flags_of_attention_are_read_at_once():
-    from capture import settings
-
-    (flags,) = settings.native_words.values()
+    (flags,) = state_readers.native_words.values()
     assert set(flags) == {name for name in SETTINGS if name.startswith("attention by")}
 
 
