@@ -44,7 +44,8 @@ from .lookups import (
     shown_holder,
     shown_type,
 )
-from .mappings import Dict, from_keys, inherits_from_keys
+from .mappings import Dict
+from .new_mappings import from_keys, inherits_from_keys
 from .operations import COMPARE
 from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload

@@ -20,8 +20,8 @@ from .classes import allocate
 from .constants import BoundBuiltin, Known, looked_up, refuse_of_alike
 from .handlers import Fold, checked_arguments, handler_of, label, refuses
 from .lookups import class_lookup, is_among, is_data_descriptor, own_entry, shown_type
-from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
+from .new_mappings import from_keys, inherits_from_keys
 from .objects import Object, descriptor_get
 from .remembered import call_remembering
 from .tensors import Getter, Tensor
