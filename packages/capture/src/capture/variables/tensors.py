@@ -26,11 +26,11 @@ from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import BoundBuiltin, Constant, Known
+from .descriptors import descriptor_get
 from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup
 from .number_arguments import selected, tensor_of, weighted
-from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List, Tuple
 from .slices import Slice

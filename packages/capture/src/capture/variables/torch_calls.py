@@ -18,11 +18,12 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .classes import allocate
 from .constants import BoundBuiltin, Known, looked_up, refuse_of_alike
+from .descriptors import descriptor_get
 from .handlers import Fold, checked_arguments, handler_of, label, refuses
 from .lookups import class_lookup, is_among, is_data_descriptor, own_entry, shown_type
 from .marks_of_functions import mark_of
 from .new_mappings import from_keys, inherits_from_keys
-from .objects import Object, descriptor_get
+from .objects import Object
 from .remembered import call_remembering
 from .tensors import Getter, Tensor
 
