@@ -117,11 +117,12 @@ class GraphRecorder:
         self.fakes: dict[int, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], Symbolic] = {}
         self._number_inputs: dict[Source, Symbolic] = {}
-        #: Torch's settings where the frame begins, and how deep autocast is nested.
+        #: Torch's settings where the frame begins: those that a graph may change, and all.
         self.entered_with = in_force()
         self.settings_before = GlobalState.now()
-        #: Those of them that operations in the graph choose kernels by.
+        #: Those that operations in the graph choose kernels by.
         self._read_settings: set[str] = set()
+        #: How deep autocast is nested.
         self.autocast_nesting = 0
         #: How deep within classes that are asked below autograd.
         self._below = 0
@@ -353,11 +354,8 @@ class GraphRecorder:
         self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
         fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
-        chosen_by = READ_BY.get(id(target))
-        if chosen_by is not None and not self._read_settings.issuperset(chosen_by):
-            self._read_settings.update(chosen_by)
-            state = self.settings_before.without_those_read(but=self._read_settings)
-            self._guards.replace(None, GuardKind.GLOBAL_STATE, state)
+        if id(target) in READ_BY:
+            self._guard_settings(READ_BY[id(target)])
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step
         if acts:
@@ -376,6 +374,13 @@ class GraphRecorder:
         effect = "" if not acts else "write" if wrote else "other"
         self._scalars.recorded(target, fake_args, fake_kwargs, result, effect)
         return self._builder.from_python(result) if plain else self._wrap_result(node, result)
+
+    def _guard_settings(self, read: Iterable[str]) -> None:
+        """Guard those that an operation in the graph chooses kernels by."""
+        if not self._read_settings.issuperset(read):
+            self._read_settings.update(read)
+            state = self.settings_before.that_count(self._read_settings)
+            self._guards.replace(None, GuardKind.GLOBAL_STATE, state)
 
     def _dispatched(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
         """What a call with tensors comes to whose classes are asked below autograd."""
