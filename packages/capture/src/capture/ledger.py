@@ -21,7 +21,6 @@ _MOST_GONE = 64
 #: So many are taken out at once: each time all that is told is gone through.
 _AT_ONCE = 8
 
-
 #: Graphs, guards, breaks, recompiles, and what was skipped.
 Told = tuple[Sequence[CapturedGraph], Sequence[Guard], Sequence[Break], Sequence[str], Sequence[str]]
 
@@ -57,7 +56,7 @@ class Ledger:
         trace.breaks.extend(breaks)
         trace.recompiles.extend(recompiles)
         trace.skipped.extend(skipped)
-        # By none of the program's functions: so far no built-in was called.
+        # A code may be left as the program has put something else in the place of a built-in, which is not called here: another time.
         if gone.__len__() >= _MOST_GONE + _AT_ONCE and replaced_builtin() is None:
             self._forget([gone.popleft() for _ in range(_AT_ONCE)])
 
