@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -22,8 +22,13 @@ _GLOBAL_CONTEXT = "_ZN2at13globalContextEv"
 _THREAD_KEYS = "_ZN3c104impl26raw_local_dispatch_key_setE"
 _THREAD_KEY_WORDS = ("included dispatch keys", "excluded dispatch keys")
 
+# A native reader as `_native.configure_state` takes it.
+_Reader = tuple[int, int, int]
+
 # What `_native.read_state` reads, by its place there; the settings that are missing are read by Python.
 native_settings: dict[str, int] = {}
+# Of what is read there, words in which several flags lie that are always checked together: the settings.
+native_words: dict[str, tuple[str, ...]] = {}
 # Whether guards on the grad mode are checked natively.
 native_grad_mode = False
 
@@ -53,12 +58,8 @@ def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
     return "" if pairs[0] == pairs[-1] and len({str(public) for _, public in pairs}) > 1 else "no telling"
 
 
-#: What of torch's context is looked through for its flags.
+#: How much of torch's context is looked through for its flags.
 _CONTEXT_SIZE = 2048
-#: Where flags lie in memory, by the names of their settings.
-_flags_at: dict[str, int] = {}
-#: Words in which all flags lie that are always checked together, by names of their own: the settings.
-native_words: dict[str, tuple[str, ...]] = {}
 
 
 def _mapped(start: int) -> int:
@@ -71,6 +72,20 @@ def _mapped(start: int) -> int:
     return 0
 
 
+def _flags_in(context: int | None, names: Iterable[str]) -> dict[str, int]:
+    """Where flags lie in torch's context, of those settings that it holds and that are found: to look there takes less than a call."""
+    if context is None or sys.byteorder != "little":
+        return {}
+    size = min(_mapped(context), _CONTEXT_SIZE)
+    found = {}
+    for name in names:
+        native = SETTINGS[name].native
+        at = _flag_at(SETTINGS[name], context, size) if native is not None and native[1] == "context" else None
+        if at is not None:
+            found[name] = at
+    return found
+
+
 def _flag_at(setting: Setting, context: int, size: int) -> int | None:
     """Where in the context the one byte lies that is what the public reader says, whatever that is."""
     pairs = _observed(setting, lambda: ctypes.string_at(context, size))
@@ -80,26 +95,24 @@ def _flag_at(setting: Setting, context: int, size: int) -> int | None:
     return context + found[0] if len(found) == 1 else None
 
 
-def _words() -> dict[str, tuple[int, int, int]]:
-    """Readers of several flags at once, which mean something to the same graphs and lie side by side."""
-    native_words.clear()
+def _side_by_side(flags: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+    """Flags that lie within one word, and mean something to the same graphs."""
     groups: dict[tuple[Any, ...], list[str]] = {}
-    for name in _flags_at:
+    for name in sorted(flags, key=flags.__getitem__):
         if SETTINGS[name].read_by:
             groups.setdefault(SETTINGS[name].read_by, []).append(name)
-    readers: dict[str, tuple[int, int, int]] = {}
     for names in groups.values():
-        names.sort(key=_flags_at.__getitem__)
-        first = _flags_at[names[0]]
-        if len(names) > 1 and _flags_at[names[-1]] - first < 8:
-            word = " and ".join(names)
-            native_words[word] = tuple(names)
-            readers[word] = (0, first, sum(0xFF << 8 * (_flags_at[name] - first) for name in names))
-    return readers
+        if len(names) > 1 and flags[names[-1]] - flags[names[0]] < 8:
+            yield tuple(names)
 
 
-def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int, int, int] | None:
-    """The native reader's (address, argument, mask of the result), if it is there."""
+def _word_reader(places: Sequence[int]) -> _Reader:
+    """Of the bytes at these places, the first of which comes first."""
+    return 0, places[0], sum(0xFF << 8 * (place - places[0]) for place in places)
+
+
+def _reader(twin: tuple[str, int | str, int], context: int | None) -> _Reader | None:
+    """The native reader, if it is there."""
     symbol, argument, bits = twin
     address = tensor_readers.address_of(symbol)
     if not address or (argument == "context" and context is None):
@@ -107,8 +120,8 @@ def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int,
     return address, (context or 0) if argument == "context" else int(argument), (1 << bits) - 1
 
 
-def _trusted(name: str, setting: Setting, context: int | None, size: int) -> tuple[int, int, int] | None:
-    """The reader, if it is there and agrees with the public one; else notes why not. Of the context `size` bytes may be looked at."""
+def _trusted(name: str, setting: Setting, context: int | None) -> _Reader | None:
+    """The reader, if it is there and agrees with the public one; else notes why not."""
     tensor_readers.native_failures.pop(name, None)
     if setting.native is None:
         return None
@@ -120,11 +133,6 @@ def _trusted(name: str, setting: Setting, context: int | None, size: int) -> tup
     if problem := _setting_problem(setting, lambda: _native.read_state()[0]):
         tensor_readers.native_failures[name] = f"{setting.native[0]} says {problem}"
         return None
-    if setting.native[1] == "context" and context is not None and size:
-        at = _flag_at(setting, context, size)  # to look there takes less than a call
-        if at is not None:
-            _flags_at[name] = at
-            return 0, at, 0xFF
     return reader
 
 
@@ -133,12 +141,16 @@ def configure_state(native: bool = True) -> None:
     global native_grad_mode
     find_context = tensor_readers.address_of(_GLOBAL_CONTEXT)
     context = ctypes.CFUNCTYPE(ctypes.c_void_p)(find_context)() if find_context else None
-    _flags_at.clear()
-    size = min(_mapped(context), _CONTEXT_SIZE) if context is not None and sys.byteorder == "little" else 0
-    trusted = {name: _trusted(name, setting, context, size) for name, setting in SETTINGS.items()} if native else {}
+    trusted = {name: _trusted(name, setting, context) for name, setting in SETTINGS.items()} if native else {}
     grad = trusted.pop("grad mode", None)  # checked by itself
     readers = {name: reader for name, reader in trusted.items() if reader is not None}
-    readers |= _words()
+    flags = _flags_in(context, readers)
+    readers |= {name: _word_reader([at]) for name, at in flags.items()}
+    native_words.clear()
+    for names in _side_by_side(flags):
+        word = " and ".join(names)
+        native_words[word] = names
+        readers[word] = _word_reader([flags[name] for name in names])
     handle = _thread_keys_library() if native else 0
     if handle:
         readers.update({name: (0, word, (1 << 64) - 1) for word, name in enumerate(_THREAD_KEY_WORDS)})
@@ -170,7 +182,7 @@ def relevant_settings(values: dict[str, Any]) -> list[str]:
     """The names of what a guard on these settings must check: natively readable first where one read says it all."""
     follow = any(name in SETTINGS and SETTINGS[name].in_thread_keys for name in values)
     keys = [name for name in _THREAD_KEY_WORDS if follow and name in native_settings]
-    words = [word for word, names in native_words.items() if values.keys() >= set(names) and word in native_settings]
+    words = [word for word, names in native_words.items() if values.keys() >= set(names)]
     told = {name for word in words for name in native_words[word]}
     return [*keys, *words] + [
         name
