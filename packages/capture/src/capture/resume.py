@@ -22,7 +22,7 @@ from .later import Later
 from .lifetimes import lifetimes_of
 from .names import Names
 from .trace_rules import are_of_module
-from .unset_cells import checked, unset_reads
+from .unset_cells import unset_reads, with_checks
 
 _FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Operations that are one step with the next.
@@ -349,11 +349,9 @@ def _resume_code(
         if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
             line = original.co_firstlineno
             instruction.positions = Positions(line, line, 0, 0)
-    unset = unset_reads(original)
-    places = [index[id(each)] for each in kept]
-    parts = [checked(each) if at in unset else [each] for at, each in zip(places, kept, strict=True)]
+    parts = with_checks(kept, instructions, unset_reads(original))
+    places = [index[id(each)] for each, part in zip(kept, parts, strict=True) for _ in part]
     kept = [each for part in parts for each in part]
-    places = [at for at, part in zip(places, parts, strict=True) for _ in part]
     code = assemble(
         [*setup, *kept],
         like=original,

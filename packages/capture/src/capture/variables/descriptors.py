@@ -106,8 +106,9 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     binds_in_c = isinstance(get, types.WrapperDescriptorType) and callable(raw)
     if binds_in_c and obj is not None and not m.classes.may_change(owner):
         return m.effects.created(ForeignMethod(obj, name))
-    itself = obj is None and type(raw) is types.GetSetDescriptorType and name not in vars(type)  # which is asked before
-    if get is not MISSING and not itself:
+    # Read through its class, what an attribute in C is read by gives itself, but where the class of classes has that name: it is asked first.
+    gives_itself = obj is None and type(raw) is types.GetSetDescriptorType and name not in vars(type)
+    if get is not MISSING and not gives_itself:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
     return m.builder.class_value(owner, name, raw)
 
