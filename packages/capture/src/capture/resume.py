@@ -82,6 +82,7 @@ class ResumeOrigin:
 # Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
 _origins: IdentityMap[CodeType, ResumeOrigin] = IdentityMap()
 _functions: IdentityMap[CodeType, dict[tuple[Any, ...], CodeType]] = IdentityMap()
+#: For each code one like it, by which what goes on is made.
 _alike: IdentityMap[CodeType, CodeType] = IdentityMap()
 
 
