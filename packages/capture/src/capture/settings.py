@@ -252,6 +252,11 @@ SETTERS: dict[Call, str] = {
 }
 """The setters that a graph may call, with the arguments before the value, and what they set."""
 
+AUTOCAST: tuple[Call, ...] = tuple(
+    call for call, name in SETTERS.items() if SETTINGS[name].query is torch.is_autocast_enabled
+)
+"""The setters, among these, by which autocast is on or off for a device."""
+
 NESTING = "autocast nesting"
 """Beside the settings: how many autocast blocks are open, which torch counts and tells to nobody."""
 

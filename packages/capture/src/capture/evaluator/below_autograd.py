@@ -16,7 +16,7 @@ import torch
 
 from capture import _torch
 from capture.errors import NotConstant, Unsupported
-from capture.settings import SETTERS
+from capture.settings import AUTOCAST
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
@@ -203,17 +203,16 @@ def _like(tensor: Tensor, differentiates: bool) -> Any:
 @contextlib.contextmanager
 def _without_autocast(m: Interpreter) -> Iterator[None]:
     """Below autograd nobody casts any more: what autocast makes of a call is among the operators that are asked about."""
-    devices = [args[0] for setter, args in SETTERS if setter is torch.set_autocast_enabled]
-    on = [device for device in devices if torch.is_autocast_enabled(device)]
-    for device in on:
-        m.recorder.state_call(torch.set_autocast_enabled, [Constant(device), Constant(False)])
+    on = [(setter, [Constant(arg) for arg in args]) for setter, args in AUTOCAST if torch.is_autocast_enabled(*args)]
+    for setter, args in on:
+        m.recorder.state_call(setter, [*args, Constant(False)])
     try:
         if _torch.any_autocast():
             raise Unsupported("a tensor subclass within autocast for a device that no setting is about")
         yield
     finally:
-        for device in on:
-            m.recorder.state_call(torch.set_autocast_enabled, [Constant(device), Constant(True)])
+        for setter, args in on:
+            m.recorder.state_call(setter, [*args, Constant(True)])
 
 
 def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs: Kwargs, *, follows: bool) -> Variable:
