@@ -90,7 +90,7 @@ def calling_new_code() -> Callable[[], object]:
 
 
 def main() -> int:
-    """Run both, print a line each."""
+    """Run all of them, print a line each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1_000)

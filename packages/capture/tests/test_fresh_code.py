@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -111,3 +112,29 @@ def test_a_ledger_takes_out_what_died_each_once() -> None:
     assert trace.skipped[0] == "of one that lives"
     assert trace.skipped[-1] == "of 999"
     assert trace.skipped[-64:] == [f"of {i}" for i in range(936, 1000)]
+
+
+def test_threads_tell_a_ledger_at_once() -> None:
+    """What is told of what lives stays, while other threads take out what died."""
+    trace = Trace()
+    ledger = Ledger(trace)
+    living = [Subject() for _ in range(4)]
+
+    def tell(which: int) -> None:
+        for i in range(500):
+            ledger.tell(living[which], skipped=[f"{which}: {i}"])
+            ledger.tell(Subject(), skipped=["of one that died"])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=tell, args=(which,)) for which in range(len(living))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    told = [each for each in trace.skipped if each != "of one that died"]
+    assert sorted(told) == sorted(f"{which}: {i}" for which in range(len(living)) for i in range(500))
+    assert 64 <= len(trace.skipped) - len(told) <= 64 + 2 * 8

@@ -46,7 +46,7 @@ def autograd_function(
             built(lambda source: _write_forward(source, forward, way, whole, written, guard_autocast, apart), "forward")
         )
         backward = staticmethod(built(lambda source: _write_backward(source, way, whole, apart), "backward"))
-        boxed_grads_call = True
+        boxed_grads_call = True  # `BOXES_TANGENTS`; before, the flag means nothing
 
     _torch.let_run(Compiled, Compiled.backward)
     return Compiled

@@ -279,9 +279,10 @@ def form_is_known(tensor: Any) -> bool:
 def configure_state(
     readers: tuple[tuple[int, int, int], ...], grad_enabled: int, library: int, thread_keys: str
 ) -> None:
-    """Native readers of global settings: (function address, argument, mask of the result); address 0: one of the two words of the thread, or what lies at the argument.
+    """Native readers of global settings: (function address, argument, mask of the result).
 
-    Address 0 reads word 0 or 1 of the thread-local variable `thread_keys` of `library` (a dlopen handle).
+    Address 0 reads memory in place of a call: word 0 or 1 of the thread-local variable `thread_keys` of `library` (a dlopen handle), for any
+    other argument the word at that address. Raises ``ValueError`` where the thread's words are asked for and not found.
     """
 
 def read_state() -> tuple[int, ...]:

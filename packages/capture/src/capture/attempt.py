@@ -100,7 +100,7 @@ class Attempt:
         #: Torch's settings where the frame begins.
         self.before = in_force()
         self.m.guards.add(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
-        self.m.guards.add(None, GuardKind.GLOBAL_STATE, self.m.recorder.settings_before.without_those_read())
+        self.m.guards.add(None, GuardKind.GLOBAL_STATE, self.m.recorder.settings_before.that_count())
         depth = torch_function_depth()
         places = enumerate(frame.modes, depth - len(frame.modes))
         self.m.modes.begin(Lazy(mode, Applied(_MODES, mode_in_force, place)) for place, mode in places)

@@ -39,7 +39,7 @@ from .resume import (
 )
 from .stretches import Finder, Place, Step, Stretch
 from .tracebacks import note_replacement
-from .unset_cells import checked, unset_reads
+from .unset_cells import checked, unset_reads, with_checks
 
 
 @dataclass(frozen=True)
@@ -399,9 +399,8 @@ def generator_at(frame: Interrupted) -> StandIn:
     setup += [*build.load_const(None), *build.jump(yielding)]
     for each in setup:
         each.positions = yielding.positions
-    unset = {id(instructions[at]) for at in unset_reads(original)}
     body = [each for each in reachable(instructions, [yielding]) if id(each) in within]
-    body = [part for each in body for part in (checked(each) if id(each) in unset else [each])]
+    body = [each for part in with_checks(body, instructions, unset_reads(original)) for each in part]
     code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
     _set_apart(code)
     note_replacement(code, original)

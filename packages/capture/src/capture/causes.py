@@ -198,7 +198,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B318", "break", "A dispatch mode is entered",
-        "A `TorchDispatchMode` sees each operation as it runs: what comes before it is captured, and nothing within.",
+        "A `TorchDispatchMode` sees each operation as it runs: what comes before and behind the block is captured, and nothing within.",
         "Take the mode away where nothing is to be seen, or enter it only where `capture.is_compiling()` is false.",
         "a dispatch mode is entered",
         r"dispatch mode is entered",

@@ -80,9 +80,7 @@ class Replay:
             e.emit(build.load_const(name), build.load_const(None), build.call(3), build.pop())
             return
         e.load(value)
-        if (
-            namespace is self.own_globals
-        ):  # not as a constant: these may hold the code that the generated one is kept with
+        if namespace is self.own_globals:  # may hold the code that the generated one is kept with: no constant of that
             e.emit(build.store_global(name))
         else:
             e.emit(build.load_const(namespace), build.load_const(name), build.store_subscr())

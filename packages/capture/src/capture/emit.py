@@ -18,8 +18,8 @@ from . import _torch
 from .bytecode import Instruction, build
 from .guards import GuardKind
 from .names import Names
-from .resume import of_module
 from .sources import Const, Global, Local, Source
+from .trace_rules import are_of_module
 from .variables import iterators
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
@@ -75,15 +75,16 @@ class Emitter:
         #: By identity, what is being made.
         self._making: set[int] = set()
         self._moves: list[tuple[str, Callable[[], None]]] = []
-        #: By the address of a function or class, which of the frame's globals it is, where these are of no module: see `has_own_globals`.
+        #: The frame's globals where they are of no module. These may hold the code that the generated one is kept with, and constants of code
+        #: are nothing that the collector sees: they, and what leads to them, are read through the frame instead.
+        self._transient: dict[str, Any] | None = None if are_of_module(m.globals.own) else m.globals.own
+        #: By the address of a function or class, which of these globals it is.
         self._named: dict[int, str] = {}
-        own: dict[str, Any] = m.globals.own
-        if not of_module(own):
-            held = {
-                name: value for name, value in own.items() if type(name) is str and issubclass(type(value), _HOLDING)
-            }
+        if self._transient is not None:
             written = {name for _, name in m.globals.written}
-            self._named = {address(value): name for name, value in held.items() if name not in written}
+            for name, value in list(self._transient.items()):
+                if type(name) is str and name not in written and issubclass(type(value), _HOLDING):
+                    self._named[address(value)] = name
 
     # Planning
 
@@ -248,14 +249,13 @@ class Emitter:
         self.emit(self.reading(source))
         self.have(source)
 
-    def has_own_globals(self, namespace: dict[str, Any]) -> bool:
-        """Whether globals are the frame's, and of no module: these may hold the code that the generated one is kept with, which is to hold them
-        no more then than by its frame."""
-        return namespace is self.m.globals.own and not of_module(namespace)
+    def reads_through_frame(self, namespace: dict[str, Any]) -> bool:
+        """Whether globals may be no constant of the code: they are the frame's, and of no module."""
+        return namespace is self._transient
 
     def load_globals(self, namespace: dict[str, Any]) -> None:
         """Push the globals of a function."""
-        own = self.has_own_globals(namespace)
+        own = self.reads_through_frame(namespace)
         self.emit(build.call_function(build.load_const(globals)) if own else build.load_const(namespace))
 
     def takes_passed(self, source: Source) -> bool:

@@ -135,7 +135,7 @@ class Histories:
 
 
 def _is_module(value: Any) -> bool:
-    # By its real class: asking what it claims to be may run code of the program, and what a weak proxy stands for may be gone.
+    """By its real class: asking what it claims to be may run code of the program, and what a weak proxy stands for may be gone."""
     return issubclass(type(value), torch.nn.Module)
 
 

@@ -6,10 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _done() -> None:
-    """In the place of what was made once, and may have much to do with."""
-
-
 class Made:
     """What generated code reads as ``made``."""
 
@@ -30,7 +26,8 @@ class Later(Made):
     def __getattr__(self, name: str) -> Any:
         if name != "made":
             raise AttributeError(name)
-        self.made = made = self._make()
-        self._make = _done
+        made = self.made = self._make()
+        # What it was made of is let go of. Another thread may be about to ask, as it found nothing either.
+        self._make = lambda: made
         self.__class__ = Made  # type: ignore[assignment]
         return made

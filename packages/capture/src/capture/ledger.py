@@ -6,6 +6,7 @@ In: what is told, and the object that it is about (a capture, or a code left to 
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,6 @@ _MOST_GONE = 64
 #: So many are taken out at once: each time all that is told is gone through.
 _AT_ONCE = 8
 
-
 #: Graphs, guards, breaks, recompiles, and what was skipped.
 Told = tuple[Sequence[CapturedGraph], Sequence[Guard], Sequence[Break], Sequence[str], Sequence[str]]
 
@@ -35,6 +35,8 @@ class Ledger:
         self._told: dict[int, tuple[weakref.ref[object], Told]] = {}
         #: The numbers of what died; taken out when there is more to tell: the collector may run while someone reads the trace.
         self._gone: deque[int] = deque()
+        #: One thread at a time; what dies meanwhile may run code of the program's that is captured, in the same thread.
+        self._turns = threading.RLock()
 
     def tell(
         self,
@@ -47,19 +49,20 @@ class Ledger:
         skipped: Sequence[str] = (),
     ) -> None:
         """Tell something of an object, which is not kept alive by it; what is told must not hold the object either."""
-        self._number = number = self._number + 1
         gone, trace = self._gone, self._trace
-        self._told[number] = weakref.ref(about, lambda _: gone.append(number)), (
-            graphs, guards, breaks, recompiles, skipped,
-        )  # fmt: skip
-        trace.graphs.extend(graphs)
-        trace.guards.extend(guards)
-        trace.breaks.extend(breaks)
-        trace.recompiles.extend(recompiles)
-        trace.skipped.extend(skipped)
-        # By none of the program's functions: so far no built-in was called.
-        if gone.__len__() >= _MOST_GONE + _AT_ONCE and replaced_builtin() is None:
-            self._forget([gone.popleft() for _ in range(_AT_ONCE)])
+        with self._turns:
+            self._number = number = self._number + 1
+            self._told[number] = weakref.ref(about, lambda _: gone.append(number)), (
+                graphs, guards, breaks, recompiles, skipped,
+            )  # fmt: skip
+            trace.graphs.extend(graphs)
+            trace.guards.extend(guards)
+            trace.breaks.extend(breaks)
+            trace.recompiles.extend(recompiles)
+            trace.skipped.extend(skipped)
+            # A code may be left as the program has put something else in the place of a built-in, which is not called here: another time.
+            if gone.__len__() >= _MOST_GONE + _AT_ONCE and replaced_builtin() is None:
+                self._forget([gone.popleft() for _ in range(_AT_ONCE)])
 
     def _forget(self, numbers: Iterable[int]) -> None:
         told = [self._told.pop(number)[1] for number in numbers]

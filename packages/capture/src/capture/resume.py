@@ -6,10 +6,9 @@ captured in turn. A resume function that breaks again does not nest: it returns 
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 from symshapes import dataclass
@@ -22,7 +21,8 @@ from .identity_map import IdentityMap
 from .later import Later
 from .lifetimes import lifetimes_of
 from .names import Names
-from .unset_cells import checked, unset_reads
+from .trace_rules import are_of_module
+from .unset_cells import unset_reads, with_checks
 
 _FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Operations that are one step with the next.
@@ -82,6 +82,7 @@ class ResumeOrigin:
 # Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
 _origins: IdentityMap[CodeType, ResumeOrigin] = IdentityMap()
 _functions: IdentityMap[CodeType, dict[tuple[Any, ...], CodeType]] = IdentityMap()
+#: For each code one like it, by which what goes on is made.
 _alike: IdentityMap[CodeType, CodeType] = IdentityMap()
 
 
@@ -301,28 +302,31 @@ def continuation(root: CodeType, target: int, stack: list[bool], bound: frozense
     lifetimes = lifetimes_of(original)
     first, names, free = taken(original, (lifetimes.read[at] & bound) | lifetimes.hold[at])
     unbound = is_unbound(first, bound, free)
-    # The code that is kept with the original is not to keep it alive: one like it is as good to look at.
-    alike, place = _alike.get(original), weakref.ref(original)
+    # What makes the code is kept with the original, and is not to keep that alive: one like it is as good to look at.
+    place, alike = weakref.ref(original), _alike.get(original)
     if alike is None:
-        alike = _alike[original] = original.replace(co_name=original.co_name)
+        alike = _alike[original] = original.replace()
+    key = (at, tuple(stack), first, unbound, names)
 
     def code() -> CodeType:
-        return _made_once(place, alike, at, tuple(stack), first, unbound, names, free)
+        """The same for the same way to go on, as long as the original lives."""
+        known = _codes_of(place())
+        made = known.get(key)
+        if made is None:
+            made = known[key] = _resume_code(place, alike, *key, free)
+        return made
 
     return Continuation(code, tuple(stack), first, unbound, names, frozenset(names) - bound, free)
 
 
-def _made_once(place: weakref.ref[CodeType], *how: Any) -> CodeType:
-    """The same code for the same way to go on, as long as the original lives."""
-    original, (alike, *key) = place(), how
-    known = {} if original is None else _functions.get(original)
+def _codes_of(original: CodeType | None) -> dict[tuple[Any, ...], CodeType]:
+    """By way to go on, what was made for a function; nothing is kept of one that is gone."""
+    if original is None:
+        return {}
+    known = _functions.get(original)
     if known is None:
-        assert original is not None
         known = _functions[original] = {}
-    code = known.get(tuple(key))
-    if code is None:
-        code = known[tuple(key)] = _resume_code(place, alike, *key)
-    return code
+    return known
 
 
 def _resume_code(
@@ -346,11 +350,9 @@ def _resume_code(
         if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
             line = original.co_firstlineno
             instruction.positions = Positions(line, line, 0, 0)
-    unset = unset_reads(original)
-    places = [index[id(each)] for each in kept]
-    parts = [checked(each) if at in unset else [each] for at, each in zip(places, kept, strict=True)]
+    parts = with_checks(kept, instructions, unset_reads(original))
+    places = [index[id(each)] for each, part in zip(kept, parts, strict=True) for _ in part]
     kept = [each for part in parts for each in part]
-    places = [at for at, part in zip(places, parts, strict=True) for _ in part]
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -394,20 +396,14 @@ def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:
     return FunctionType(code, module_globals, code.co_name)
 
 
-def of_module(module_globals: dict[str, Any]) -> bool:
-    """Whether these are of a module that is imported, which stays: others are made as programs run (``exec``)."""
-    name = module_globals.get("__name__")
-    module = sys.modules.get(name) if type(name) is str else None
-    return issubclass(type(module), ModuleType) and ModuleType.__getattribute__(module, "__dict__") is module_globals
-
-
 def names_beside(code: CodeType) -> Names:
     """Names for code generated in place of ``code``; the same for all that goes on from one function."""
     origin = _origins.get(code)
     return Names.beside(code if origin is None else origin.code)
 
 
-def _loaded(make: Callable[[], Any], later: bool) -> list[Instruction]:
+def _load_made(make: Callable[[], Any], later: bool) -> list[Instruction]:
+    """Push what ``make`` gives, which is called now, or ``later``: when the code comes there first."""
     return [*build.load_const(Later(make)), *build.load_attr("made")] if later else build.load_const(make())
 
 
@@ -435,11 +431,11 @@ def stub(
     load: list[Instruction]
     if then.free:
         cells = [i for name in then.free for i in build.load_closure(name)]
-        load = [*cells, *build.build_tuple(len(then.free)), *_loaded(then.code, later), *build.make_closure()]
-    elif of_module(module_globals):
-        load = _loaded(lambda: make_resume(then.code(), module_globals), later)
+        load = [*cells, *build.build_tuple(len(then.free)), *_load_made(then.code, later), *build.make_closure()]
+    elif are_of_module(module_globals):
+        load = _load_made(lambda: make_resume(then.code(), module_globals), later)
     else:  # they may hold the code that all this is kept with: constants of code are nothing that the collector sees
-        load = [*_loaded(then.code, later), *build.make_function()]
+        load = [*_load_made(then.code, later), *build.make_function()]
     args: list[Instruction] = []
     count = len(names) + len(then.names)
     if then.first is not None:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from torch import fx
 
@@ -66,6 +66,14 @@ _SUSPENDING = {
     inspect.CO_COROUTINE: "a coroutine",
     inspect.CO_GENERATOR: "a generator",
 }
+
+
+class _KeptOut(NamedTuple):
+    """How a frame is answered that is not for capturing, and what is told of its code, if anything. Made where built-ins may be the program's."""
+
+    mark: Any
+    why: str = ""
+    warns: bool = False
 
 
 class Session:
@@ -130,32 +138,11 @@ class Session:
     def answer(self, frame: FrameInput) -> Any:
         """What to do with a frame: an entry, a mark, or None."""
         code = frame.code
-        if code.co_name in _NEVER_CAPTURED:
-            return _native.SKIP
-        if code.co_name in _OVERRIDES:
-            return _native.SKIP_RECURSIVE
-        if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
-            with_its_calls = code.co_qualname == _KEPT_OUT or code is _IMPORTING
-            return _native.SKIP_RECURSIVE if with_its_calls else _native.SKIP
-        if code is not self.root and runs_once(code):
-            self.leave(code, WHY, warn=False)
-            return _native.SKIP_RECURSIVE
-        kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
-        if kind is not None:
-            self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)
-            return _native.SKIP
-        watcher = _torch.watcher_in_force()
-        if watcher:  # it would see what capturing does, and not what kernels do
-            self.leave(code, watcher, warn=False)
-            return None
-        replaced = replaced_builtin()
-        if replaced is not None:  # all that follows, of ours and of the library, computes with it
-            self.leave(code, f"the program put something else in the place of the built-in {replaced}", warn=False)
-            return None
-        attribute = replaced_attribute()
-        if attribute is not None:
-            self.leave(code, f"the program put something else in the place of torch.Tensor.{attribute}")
-            return None
+        kept_out = self._kept_out(frame)
+        if kept_out is not None:
+            if kept_out.why:
+                self.leave(code, kept_out.why, warn=kept_out.warns)
+            return kept_out.mark
         # Those with constants serve one module each; what comes after serves all.
         freeze = self.freeze and len(_native.entries(code, self)) < self.cache_limit // 2
         failed, before = self.failed_guard(frame), self.latest(code)
@@ -220,6 +207,33 @@ class Session:
             return _native.SKIP
         finally:
             dissolve_prototypes()
+
+    def _kept_out(self, frame: FrameInput) -> _KeptOut | None:
+        """What to do with a frame that is not for capturing, for good or as things are; None for others."""
+        code = frame.code
+        if code.co_name in _NEVER_CAPTURED:
+            return _KeptOut(_native.SKIP)
+        if code.co_name in _OVERRIDES:
+            return _KeptOut(_native.SKIP_RECURSIVE)
+        if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
+            with_its_calls = code.co_qualname == _KEPT_OUT or code is _IMPORTING
+            return _KeptOut(_native.SKIP_RECURSIVE if with_its_calls else _native.SKIP)
+        if code is not self.root and runs_once(code):
+            return _KeptOut(_native.SKIP_RECURSIVE, WHY)
+        kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
+        if kind is not None:
+            return _KeptOut(_native.SKIP, f"it is {kind}, which runs in the interpreter", warns=code is self.root)
+        watcher = _torch.watcher_in_force()
+        if watcher:  # it would see what capturing does, and not what kernels do
+            return _KeptOut(None, watcher)
+        replaced = replaced_builtin()
+        if replaced is not None:  # all that follows, of ours and of the library, computes with it
+            return _KeptOut(None, f"the program put something else in the place of the built-in {replaced}")
+        attribute = replaced_attribute()
+        if attribute is not None:
+            why = f"the program put something else in the place of torch.Tensor.{attribute}"
+            return _KeptOut(None, why, warns=True)
+        return None
 
     def leave(self, code: CodeType, reason: str, *, warn: bool = True, failed: Failure | None = None) -> None:
         """Note that a code object is left to the interpreter, once; with ``fullgraph`` that is an error.

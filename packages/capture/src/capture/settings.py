@@ -1,16 +1,14 @@
 """Torch's modes and settings outside of tensors, in one table: how each is read, how written, when it matters.
 
-Guards check them (natively, where torch's C functions agree with the public answers when they are tried at import), the
-evaluator answers the program's questions by them, a capture puts back what it changed, and the replacement of a frame restates
-what the frame changed. A device, or another mode, is one more row.
+Guards check them (natively where that can be: ``state_readers``), the evaluator answers the program's questions by them, a
+capture puts back what it changed, and the replacement of a frame restates what the frame changed. A device, or another mode, is
+one more row.
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capture import _native, _torch, tensor_readers
+from capture import _torch
 from symshapes import Switch, dataclass, levels_kept
 
 Change = Callable[[], AbstractContextManager[Any]]
@@ -253,10 +251,10 @@ SETTERS: dict[Call, str] = {
     (setting.setter, setting.args): name for name, setting in SETTINGS.items() if setting.setter is not None
 }
 """The setters that a graph may call, with the arguments before the value, and what they set."""
-AUTOCAST: dict[str, Callable[..., Any]] = {
-    args[0]: setter for setter, args in SETTERS if setter is torch.set_autocast_enabled
-}
-"""What switches autocast, by the kind of device, which it takes before the value."""
+AUTOCAST: tuple[Call, ...] = tuple(
+    call for call, name in SETTERS.items() if SETTINGS[name].query is torch.is_autocast_enabled
+)
+"""The setters, among these, by which autocast is on or off for a device."""
 
 NESTING = "autocast nesting"
 """Beside the settings: how many autocast blocks are open, which torch counts and tells to nobody."""
@@ -318,174 +316,3 @@ def restored() -> Iterator[None]:
             yield
     finally:
         put_back(before)
-
-
-# ---- native reading ----
-
-_GLOBAL_CONTEXT = "_ZN2at13globalContextEv"
-# Included and excluded dispatch keys of a thread: autocast, inference mode, dispatch modes and function transforms
-# all show in these two words, whose load costs less than one call.
-_THREAD_KEYS = "_ZN3c104impl26raw_local_dispatch_key_setE"
-_THREAD_KEY_WORDS = ("included dispatch keys", "excluded dispatch keys")
-
-# What `_native.read_state` reads, by its place there; the settings that are missing are read by Python.
-native_settings: dict[str, int] = {}
-# Whether guards on the grad mode are checked natively.
-native_grad_mode = False
-
-
-def _observed(setting: Setting, observe: Callable[[], Any]) -> list[tuple[Any, Any]]:
-    """(What is observed, the public answer) as it is, with each change in force, and after."""
-    pairs = [(observe(), setting.read())]
-    for change in setting.changes:
-        with change():
-            pairs.append((observe(), setting.read()))
-    return [*pairs, (observe(), setting.read())]
-
-
-def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
-    """Why the native twin can't be trusted; "" if it says the same as the public reader.
-
-    It may tell more apart than that does (there are two ways to switch torch functions off), never less.
-    """
-    pairs = _observed(setting, read)
-    for native, public in pairs:
-        said = bool(native) != setting.inverse if isinstance(public, bool) else native
-        if isinstance(public, int) and said != public:
-            return f"{native} instead of {public}"
-        for other, value in pairs:
-            if native == other and public != value:
-                return f"{native} for both {public} and {value}"
-    return "" if pairs[0] == pairs[-1] and len({str(public) for _, public in pairs}) > 1 else "no telling"
-
-
-#: What of torch's context is looked through for its flags.
-_CONTEXT_SIZE = 2048
-#: Where flags lie in memory, by the names of their settings.
-_flags_at: dict[str, int] = {}
-#: Words in which all flags lie that are always checked together, by names of their own: the settings.
-native_words: dict[str, tuple[str, ...]] = {}
-
-
-def _mapped(start: int) -> int:
-    """How many bytes from there on are memory that is there; 0 where that is not told."""
-    with suppress(OSError), open("/proc/self/maps") as lines:
-        for line in lines:
-            first, _, last = line.split(maxsplit=1)[0].partition("-")
-            if int(first, 16) <= start < int(last, 16):
-                return int(last, 16) - start
-    return 0
-
-
-def _flag_at(setting: Setting, context: int, size: int) -> int | None:
-    """Where in the context the one byte lies that is what the public reader says, whatever that is."""
-    pairs = _observed(setting, lambda: ctypes.string_at(context, size))
-    if {public for _, public in pairs} != {True, False}:
-        return None
-    found = [at for at in range(size - 7) if all(observed[at] == public for observed, public in pairs)]
-    return context + found[0] if len(found) == 1 else None
-
-
-def _words() -> dict[str, tuple[int, int, int]]:
-    """Readers of several flags at once, which mean something to the same graphs and lie side by side."""
-    native_words.clear()
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    for name in _flags_at:
-        if SETTINGS[name].read_by:
-            groups.setdefault(SETTINGS[name].read_by, []).append(name)
-    readers: dict[str, tuple[int, int, int]] = {}
-    for names in groups.values():
-        names.sort(key=_flags_at.__getitem__)
-        first = _flags_at[names[0]]
-        if len(names) > 1 and _flags_at[names[-1]] - first < 8:
-            word = " and ".join(names)
-            native_words[word] = tuple(names)
-            readers[word] = (0, first, sum(0xFF << 8 * (_flags_at[name] - first) for name in names))
-    return readers
-
-
-def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int, int, int] | None:
-    """The native reader's (address, argument, mask of the result), if it is there."""
-    symbol, argument, bits = twin
-    address = tensor_readers.address_of(symbol)
-    if not address or (argument == "context" and context is None):
-        return None
-    return address, (context or 0) if argument == "context" else int(argument), (1 << bits) - 1
-
-
-def _trusted(name: str, setting: Setting, context: int | None, size: int) -> tuple[int, int, int] | None:
-    """The reader, if it is there and agrees with the public one; else notes why not. Of the context `size` bytes may be looked at."""
-    tensor_readers.native_failures.pop(name, None)
-    if setting.native is None:
-        return None
-    reader = _reader(setting.native, context)
-    if reader is None:
-        tensor_readers.native_failures[name] = f"no {setting.native[0]}"
-        return None
-    _native.configure_state((reader,), 0, 0, "")
-    if problem := _setting_problem(setting, lambda: _native.read_state()[0]):
-        tensor_readers.native_failures[name] = f"{setting.native[0]} says {problem}"
-        return None
-    if setting.native[1] == "context" and context is not None and size:
-        at = _flag_at(setting, context, size)  # to look there takes less than a call
-        if at is not None:
-            _flags_at[name] = at
-            return 0, at, 0xFF
-    return reader
-
-
-def configure_state(native: bool = True) -> None:
-    """Let guards read global settings by address where torch has the functions (and `native`)."""
-    global native_grad_mode
-    find_context = tensor_readers.address_of(_GLOBAL_CONTEXT)
-    context = ctypes.CFUNCTYPE(ctypes.c_void_p)(find_context)() if find_context else None
-    _flags_at.clear()
-    size = min(_mapped(context), _CONTEXT_SIZE) if context is not None and sys.byteorder == "little" else 0
-    trusted = {name: _trusted(name, setting, context, size) for name, setting in SETTINGS.items()} if native else {}
-    grad = trusted.pop("grad mode", None)  # checked by itself
-    readers = {name: reader for name, reader in trusted.items() if reader is not None}
-    readers |= _words()
-    handle = _thread_keys_library() if native else 0
-    if handle:
-        readers.update({name: (0, word, (1 << 64) - 1) for word, name in enumerate(_THREAD_KEY_WORDS)})
-    _native.configure_state(tuple(readers.values()), grad[0] if grad else 0, handle, _THREAD_KEYS)
-    native_settings.clear()
-    native_settings.update({name: place for place, name in enumerate(readers)})
-    native_grad_mode = grad is not None
-
-
-def _thread_keys_library() -> int:
-    """The handle of the library that has the thread's dispatch keys, or 0; they must follow the settings that they
-    stand for to be trusted."""
-    for library in tensor_readers.libraries():
-        try:
-            words = (ctypes.c_uint64 * 2).in_dll(library, _THREAD_KEYS)
-        except ValueError:
-            continue
-
-        for name, setting in SETTINGS.items():
-            pairs = _observed(setting, partial(tuple, words)) if setting.in_thread_keys else []
-            if any(keys == others and bool(public) != bool(value) for keys, public in pairs for others, value in pairs):
-                tensor_readers.native_failures[_THREAD_KEYS] = f"the dispatch keys do not follow {name}"
-                return 0
-        return library._handle
-    return 0
-
-
-def relevant_settings(values: dict[str, Any]) -> list[str]:
-    """The names of what a guard on these settings must check: natively readable first where one read says it all."""
-    follow = any(name in SETTINGS and SETTINGS[name].in_thread_keys for name in values)
-    keys = [name for name in _THREAD_KEY_WORDS if follow and name in native_settings]
-    words = [word for word, names in native_words.items() if values.keys() >= set(names) and word in native_settings]
-    told = {name for word in words for name in native_words[word]}
-    return [*keys, *words] + [
-        name
-        for name in values
-        if name in SETTINGS
-        and name not in told
-        and not (keys and SETTINGS[name].in_thread_keys)
-        and SETTINGS[name].matters(values)
-    ]
-
-
-configure_state()

@@ -193,7 +193,7 @@ class Finder:
                 continue
             step = first if first is not None and start == at else self._step(start, places[start], outside)
             if step is not None and outside is not None:
-                step.tells = False
+                step.tells = False  # whatever it gives, no graph begins before the block ends
             if step is None or (step.tells and start not in telling and len(telling) == most):
                 steps.pop(start, None)
                 continue

@@ -68,6 +68,16 @@ _TRANSFORMS = frozenset(
 )
 
 
+def are_of_module(namespace: dict[str, Any]) -> bool:
+    """Whether globals are those of a module that is imported, which stays: others are made as programs run (``exec``)."""
+    name = namespace.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return (
+        issubclass(type(module), types.ModuleType)
+        and types.ModuleType.__getattribute__(module, "__dict__") is namespace
+    )
+
+
 def is_torchs(filename: str) -> bool:
     """Whether code is of torch's own Python."""
     return filename.startswith(_TORCH)

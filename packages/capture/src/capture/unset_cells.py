@@ -6,7 +6,7 @@ variables, of which the interpreter says something else where one is empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
 
 from . import _native
@@ -26,6 +26,14 @@ def unset_reads(code: CodeType) -> frozenset[int]:
     if found is None:
         found = _known[code] = frozenset(_unset_reads(code))
     return found
+
+
+def with_checks(
+    body: Iterable[Instruction], original: list[Instruction], unset: Iterable[int]
+) -> list[list[Instruction]]:
+    """Operations of a function, each with what is checked before it where it is among those of ``unset_reads``."""
+    found = {id(original[at]) for at in unset}
+    return [checked(each) if id(each) in found else [each] for each in body]
 
 
 def checked(read: Instruction) -> list[Instruction]:

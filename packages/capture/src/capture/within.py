@@ -108,14 +108,14 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, forei
         e.emit(build.load_const(passing_on(code, which)))
     frame, *inner = frames
     made = stand_in(interrupted(frame.frame, frame.bound, awaits=bool(inner), foreign=foreign, stands_in=True))
-    if not made.free and e.has_own_globals(frame.frame.globals):
-        e.emit(build.load_const(made.code), build.make_function())
-    elif not made.free:
-        e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
-    else:
+    if made.free:
         e.emit(build.push_callable(build.load_const(made_function)), build.load_const(made.code))
         e.load_globals(frame.frame.globals)
         e.emit(build.build_tuple(e.load_many(frame.cells)), build.call(3))
+    elif e.reads_through_frame(frame.frame.globals):
+        e.emit(build.load_const(made.code), build.make_function())
+    else:
+        e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
     count = e.load_many([*frame.first, *frame.stack, *frame.locals])
     if inner:
         load_stand_ins(e, frame.frame, inner, foreign=foreign)

@@ -58,3 +58,29 @@ def test_of_all_tensors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert known(x) == new(x) == ("its own", [[2.0, 2.0], [2.0, 2.0]])
         assert f"in the place of torch.Tensor.{name}" in new.session.report.skipped[0]
     assert repr(known(x)) == repr(new(x)) == before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.Tensor.grad.__get__(),
+        lambda x: torch.Tensor.grad.__get__(None, torch.Tensor) is torch.Tensor.grad,
+        lambda x: torch.Tensor.grad.__get__(3),
+        lambda x: torch.Tensor.grad.__get__(instance=x),
+        lambda x: torch.Tensor.grad.__get__(x, torch.Tensor),
+        lambda x: torch.Tensor.grad.__set__(),
+        lambda x: torch.Tensor.grad.__set__(x),
+        lambda x: torch.Tensor.grad.__set__(x, None, None),
+        lambda x: torch.Tensor.grad.__set__(x, value=None),
+    ],
+)
+def test_what_reads_and_sets_attributes_is_called_in_other_ways(call):
+    def program(x):
+        try:
+            found = call(x)
+        except (TypeError, AttributeError) as error:
+            found = str(error)
+        return x + 1, found
+
+    compiled = capture.compile(program)
+    assert repr(compiled(torch.ones(2))) == repr(program(torch.ones(2)))

@@ -9,7 +9,7 @@ import weakref
 import pytest
 import torch
 
-from capture import _native, settings, tensor_readers
+from capture import _native, state_readers, tensor_readers
 from capture.guards import (
     GlobalState,
     Guard,
@@ -21,6 +21,7 @@ from capture.guards import (
     build_tree,
     guard_program,
 )
+from capture.settings import SETTINGS
 from capture.sources import Attr, Item, Local
 
 
@@ -306,40 +307,40 @@ def test_reads_natively_here():
     """On the supported versions of torch the fallbacks are not in use."""
     assert tensor_readers.configure_tensors()
     assert _native.tensor_keys(torch.ones(1)) is not None
-    assert set(_NATIVE_STATE) < set(settings.native_settings) and settings.native_grad_mode
+    assert set(_NATIVE_STATE) < set(state_readers.native_settings) and state_readers.native_grad_mode
     assert tensor_readers.native_failures == {}
 
 
-_NATIVE_STATE = [name for name, row in settings.SETTINGS.items() if row.native is not None and not row.apart]
+_NATIVE_STATE = [name for name, row in SETTINGS.items() if row.native is not None and not row.apart]
 _ALWAYS_FALSE = "_ZN3c1013InferenceMode10is_enabledEv"  # outside of inference mode, and of the same signature
 
 
 @pytest.mark.parametrize("name", [*_NATIVE_STATE, "grad mode"])
 @pytest.mark.parametrize("symbol", ["_ZN3c108GradMode10is_enabledEv", _ALWAYS_FALSE, "_ZN2at9no_suchEv"])
 def test_a_wrong_reader_of_a_setting_is_not_used(monkeypatch, name, symbol):
-    setting = settings.SETTINGS[name]
+    setting = SETTINGS[name]
     if symbol == setting.native[0]:
         pytest.skip("it is the right one")
     wrong = dataclasses.replace(setting, native=(symbol, 0, setting.native[2]))
-    monkeypatch.setitem(settings.SETTINGS, name, wrong)
-    before = [each.read() for each in settings.SETTINGS.values()]
+    monkeypatch.setitem(SETTINGS, name, wrong)
+    before = [each.read() for each in SETTINGS.values()]
     try:
-        settings.configure_state()
+        state_readers.configure_state()
         assert set(tensor_readers.native_failures) == {name}
-        assert name not in settings.native_settings and settings.native_grad_mode is (name != "grad mode")
-        assert [each.read() for each in settings.SETTINGS.values()] == before
+        assert name not in state_readers.native_settings and state_readers.native_grad_mode is (name != "grad mode")
+        assert [each.read() for each in SETTINGS.values()] == before
         guard = Guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
         grad = Guard(None, GuardKind.GRAD_MODE, True)
         assert program(guard, grad).check((1, 2, (), {}))
         now = wrong.read()
         for change in wrong.changes:
             with change():
-                values = {each: row.read() for each, row in settings.SETTINGS.items()}
+                values = {each: row.read() for each, row in SETTINGS.items()}
                 if wrong.read() != now and wrong.matters(values):
                     assert not program(guard, grad).check((1, 2, (), {}))
     finally:
         monkeypatch.undo()
-        settings.configure_state()
+        state_readers.configure_state()
     assert tensor_readers.native_failures == {}
 
 
@@ -391,9 +392,9 @@ def test_shape_in_python():
 
 @pytest.fixture(params=[True, False], ids=["native", "python"])
 def state(request):
-    settings.configure_state(request.param)
+    state_readers.configure_state(request.param)
     yield
-    settings.configure_state()
+    state_readers.configure_state()
 
 
 def deterministic(**options):

@@ -1,5 +1,5 @@
-/* Settings of torch outside of tensors (autocast, default dtype, modes), read through functions that _torch.py found
-   by name in torch's libraries. */
+/* Settings of torch outside of tensors (autocast, default dtype, modes), read through functions of torch's libraries, or
+   where they lie in memory: state_readers.py has found both, and tried them. */
 #include "compat.h"
 #include "state.h"
 #include <string.h>

@@ -58,7 +58,7 @@ class _StandIn(torch.Tensor):
 class _Run:
     """One time that a call is made on stand-ins. ``answers`` are those to the first questions."""
 
-    def __init__(self, m: Interpreter, answers: list[Variable]) -> None:
+    def __init__(self, m: Interpreter, answers: list[Variable], decided_as: bool = True) -> None:
         self._m = m
         self._answers = answers
         self.asked = 0
@@ -67,17 +67,20 @@ class _Run:
         self._symbols: dict[int, Variable] = {}
         #: What tensors may be made of that torch makes itself.
         self._of_numbers = NumbersGiven()
-        #: The answer to the last question that is a decision only the run can tell, and what stands for it.
+        #: The answer to the last question that is a decision only the run can tell, and which way it goes here.
         self.decision: Variable | None = None
-        self.decided_as = True
+        self._decided_as = decided_as
         #: What may change of stand-ins without a question, by their identities.
         self._states: dict[int, tuple[Any, ...]] = {}
 
-    def call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        """What the call gives. Raises ``_Asked`` at the first question without an answer."""
+        given = [self._argument(arg) for arg in args]
+        named = {key: self._argument(arg) for key, arg in kwargs.items()}
         _RUNNING.run = self
         try:
             with _torch.without_functions(), self._m.recorder.as_by_numbers():
-                return function(*args, **kwargs)
+                return function(*given, **named)
         finally:
             _RUNNING.run = None
 
@@ -90,11 +93,11 @@ class _Run:
         answer = self._answers[self.asked - 1]
         if isinstance(answer, Symbolic) and answer.python_type() is bool and is_unbacked(answer.value):
             self.decision = answer
-            return self.decided_as
+            return self._decided_as
         return self.stand_in(answer)
 
-    def argument(self, variable: Variable) -> Any:
-        """The same for an argument of the call itself."""
+    def _argument(self, variable: Variable) -> Any:
+        """What stands for an argument of the call itself."""
         self._of_numbers.note(self._m, variable)
         for each in tensors_among(self._m, [variable]):
             if id(each) not in self._stand_ins:
@@ -200,16 +203,16 @@ def _like(tensor: Tensor, differentiates: bool) -> Any:
 @contextlib.contextmanager
 def _without_autocast(m: Interpreter) -> Iterator[None]:
     """Below autograd nobody casts any more: what autocast makes of a call is among the operators that are asked about."""
-    on = [device for device in AUTOCAST if torch.is_autocast_enabled(device)]
-    for device in on:
-        m.recorder.state_call(AUTOCAST[device], [Constant(device), Constant(False)])
+    on = [(setter, [Constant(arg) for arg in args]) for setter, args in AUTOCAST if torch.is_autocast_enabled(*args)]
+    for setter, args in on:
+        m.recorder.state_call(setter, [*args, Constant(False)])
     try:
         if _torch.any_autocast():
             raise Unsupported("a tensor subclass within autocast for a device that no setting is about")
         yield
     finally:
-        for device in on:
-            m.recorder.state_call(AUTOCAST[device], [Constant(device), Constant(True)])
+        for setter, args in on:
+            m.recorder.state_call(setter, [*args, Constant(True)])
 
 
 def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs: Kwargs, *, follows: bool) -> Variable:
@@ -226,25 +229,21 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
     while True:
         run = _Run(m, answers)
         try:
-            given = [run.argument(arg) for arg in args]
-            named = {key: run.argument(arg) for key, arg in kwargs.items()}
-        except NotConstant as error:
-            raise Unsupported(f"argument of {name}: {error}") from None
-        try:
-            result = run.call(function, given, named)
+            result = _called(run, name, function, args, kwargs)
         except _Asked as asked:
             require_unwritten(asked.function, asked.handed[0], _StandIn)
             handed = tuple([run.variable(each) for each in asked.handed])
             with _without_autocast(m):
                 answers.append(_answered(m, asked.function, handed, known).realize(m))
             continue
-        except Unsupported:
-            raise
-        except Exception as error:
-            raise Unsupported(f"{name} of a tensor subclass raises {type(error).__name__}: {error}") from error
         break
     if run.decision is not None:
-        return _decision(m, run, function, answers, args, kwargs, result)
+        # Handed on as it is, it makes the call give that. Else the call would go another way with the other answer.
+        other = _Run(m, answers, decided_as=False)
+        if result is not True or _called(other, name, function, args, kwargs) is not False:
+            raise Unsupported(f"{name} of a tensor subclass, by a decision that only the run can tell")
+        run.note_writes()
+        return run.decision
     if not run.asked and not follows and not run.gave_argument(result):
         raise Unsupported(f"{name} of a tensor subclass, about which its class is not asked")
     run.note_writes()
@@ -253,23 +252,16 @@ def dispatched(m: Interpreter, function: Callable[..., Any], args: Args, kwargs:
     return found
 
 
-def _decision(
-    m: Interpreter,
-    run: _Run,
-    function: Callable[..., Any],
-    answers: list[Variable],
-    args: Args,
-    kwargs: Kwargs,
-    result: Any,
-) -> Variable:
-    """What the last question was answered with, where the call hands that on: so it does either way."""
-    other = _Run(m, answers)
-    other.decided_as = False
-    given, named = [other.argument(arg) for arg in args], {key: other.argument(arg) for key, arg in kwargs.items()}
-    if result is not True or other.call(function, given, named) is not False or run.decision is None:
-        raise Unsupported(f"{function} of a tensor subclass, by a decision that only the run can tell")
-    run.note_writes()
-    return run.decision
+def _called(run: _Run, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    """What a call gives. Raises ``_Asked`` at the first question without an answer, ``Unsupported`` for all else."""
+    try:
+        return run.call(function, args, kwargs)
+    except (_Asked, Unsupported):
+        raise
+    except NotConstant as error:
+        raise Unsupported(f"argument of {name}: {error}") from None
+    except Exception as error:
+        raise Unsupported(f"{name} of a tensor subclass raises {type(error).__name__}: {error}") from error
 
 
 def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> None:

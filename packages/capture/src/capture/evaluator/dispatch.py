@@ -21,7 +21,8 @@ from capture.variables.instances import InstanceDict
 from capture.variables.iterators import UserIterator
 from capture.variables.lookups import class_lookup, has_entry, is_among, shown_type
 from capture.variables.mapping_inputs import ReadOnly
-from capture.variables.mappings import Dict, DictView
+from capture.variables.mapping_views import DictView
+from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic, is_written
 from capture.variables.objects import Object
 from capture.variables.operations import COMPARE, DISPATCHED, INPLACE, UNARY

@@ -26,7 +26,7 @@ from capture.variables.numbers import Symbolic
 from capture.variables.placeholders import Lazy, resolved
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
-from capture.variables.tensors import Getter, Tensor
+from capture.variables.tensors import Accessor, Tensor
 from symshapes import hint_of, override_questions
 
 from .state import EvaluationState
@@ -214,7 +214,7 @@ class FunctionModes:
             return None
         called, types, *handed = heard
         known = [
-            Getter(called) if isinstance(called, MethodWrapperType) else m.builder.known(called),
+            Accessor(called) if isinstance(called, MethodWrapperType) else m.builder.known(called),
             *[self._variable(value, stand_ins) for value in (types, *handed)],
         ]
         if self._entered:

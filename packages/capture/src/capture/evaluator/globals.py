@@ -35,7 +35,8 @@ class ProgramGlobals:
         errors: Errors[Variable],
         inputs: Inputs,
     ) -> None:
-        self._root = root
+        #: Those of the captured frame.
+        self.own = root
         self._guards = guards
         self._builder = builder
         self._effects = effects
@@ -44,11 +45,6 @@ class ProgramGlobals:
         self._found: dict[tuple[int, str], Variable] = {}
         #: By dictionary and name; None for a deleted one.
         self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
-
-    @property
-    def own(self) -> dict[str, Any]:
-        """The globals of the captured frame."""
-        return self._root
 
     def known(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable | None:
         """What a name was before, a global or a built-in; None where it is to be looked up (again, if the program may have changed it, or
@@ -81,8 +77,8 @@ class ProgramGlobals:
         written = self.written.get((address(namespace), name))
         if written is not None:
             return written[1] is not None
-        if namespace is self._root:
-            self._note_root()
+        if namespace is self.own:
+            self._note_own()
         self._guards.add(self._place(namespace), GuardKind.HAS_KEY if name in namespace else GuardKind.NO_KEY, name)
         return name in namespace
 
@@ -96,8 +92,8 @@ class ProgramGlobals:
         key = (address(namespace), name)
         found = self._found.get(key)
         if found is None:
-            if namespace is self._root:
-                self._note_root()
+            if namespace is self.own:
+                self._note_own()
                 self._guards.add(Namespace("builtins"), GuardKind.ID, builtins)
             self._guards.add(self._place(namespace), GuardKind.NO_KEY, name)
             if name not in builtins:
@@ -131,14 +127,14 @@ class ProgramGlobals:
 
     def release(self) -> None:
         """Let go of the program's objects: the fakes live on with the graph, and through where they are made know this."""
-        self._root = {}
+        self.own = {}
         self._found.clear()
         self.written.clear()
 
     def _first_read(self, namespace: dict[str, Any], name: str) -> Variable:
         value = namespace[name]
-        if namespace is self._root:
-            self._note_root()
+        if namespace is self.own:
+            self._note_own()
             entry = Lazy(value, Global(name))
             self._guards.reach(entry, self._place(namespace), name)
             return entry
@@ -151,13 +147,13 @@ class ProgramGlobals:
         if found is not None and address(found[1]) in self._effects.changed:
             raise Unsupported("a global, of a module whose dictionary was changed")
 
-    def _note_root(self) -> None:
+    def _note_own(self) -> None:
         """Another function of the same code may have other globals."""
-        self._guards.add(Namespace("globals"), GuardKind.ID, self._root)
+        self._guards.add(Namespace("globals"), GuardKind.ID, self.own)
 
     def _place(self, namespace: dict[str, Any]) -> Source:
         """Where a dictionary of globals is asked. The frame's own through the frame: guards belong to its code, which a dictionary may
         hold, and would hold both for good, as a code's extras are nothing that the collector sees."""
-        if namespace is self._root:
+        if namespace is self.own:
             return Namespace("globals")
         return Const(namespace, str(namespace.get("__name__", "?")))

@@ -15,7 +15,8 @@ from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, StopIter, UserIterator
 from capture.variables.lookups import class_lookup, has_entry, shown_type
 from capture.variables.mapping_proxies import MappingProxy
-from capture.variables.mappings import Dict, DictView
+from capture.variables.mapping_views import DictView
+from capture.variables.mappings import Dict
 from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
 

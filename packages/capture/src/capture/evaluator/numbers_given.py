@@ -27,7 +27,7 @@ class NumbersGiven:
         self._symbols = False
 
     def note(self, m: Interpreter, argument: Variable) -> Any:
-        """Note those in an argument, which is given as plain values; None for what is none of numbers alone."""
+        """Note those in an argument. Gives it as plain values; None where it is not of numbers alone."""
         value = argument.realize(m)
         found: Any = None
         if isinstance(value, Constant) and type(value.value) in _NUMBERS:
@@ -63,9 +63,7 @@ def _makes(given: Any, tensor: torch.Tensor) -> bool:
         made = torch.tensor(given, dtype=tensor.dtype)
     except (RuntimeError, TypeError, ValueError):  # too large, or of another kind
         return False
-    if made.shape != tensor.shape:
-        return False
-    return torch.equal(made, tensor) or bool((made.isnan() & tensor.isnan()).all())
+    return made.shape == tensor.shape and bool(((made == tensor) | (made.isnan() & tensor.isnan())).all())
 
 
 def _is_wrapped_number(tensor: torch.Tensor) -> bool:

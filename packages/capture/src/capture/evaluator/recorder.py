@@ -117,11 +117,12 @@ class GraphRecorder:
         self.fakes: dict[int, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], Symbolic] = {}
         self._number_inputs: dict[Source, Symbolic] = {}
-        #: Torch's settings where the frame begins, and how deep autocast is nested.
+        #: Torch's settings where the frame begins: those that a graph may change, and all.
         self.entered_with = in_force()
         self.settings_before = GlobalState.now()
-        #: Those of them that operations in the graph choose kernels by.
+        #: Those that operations in the graph choose kernels by.
         self._read_settings: set[str] = set()
+        #: How deep autocast is nested.
         self.autocast_nesting = 0
         #: How deep within classes that are asked below autograd.
         self._below = 0
@@ -305,20 +306,7 @@ class GraphRecorder:
             decided = [self._decided(arg) for arg in args], {name: self._decided(arg) for name, arg in kwargs.items()}
             return self.record(op, target, *decided)
         if self.fake_mode.numbers_read:
-            read, self.fake_mode.numbers_read = self.fake_mode.numbers_read, []
-            stale = [fake for fake in read if not self._scalars.keep(fake)]
-            if stale:
-                for fake in stale:
-                    fake.number = None
-                return self.record(op, target, args, kwargs)
-            if self._is_plain(result):
-                return self._builder.from_python(result)
-            held = {address(fake): fake.number[1] for fake in read}
-            numbers = (
-                [self._with_numbers(a, held) for a in args],
-                {k: self._with_numbers(a, held) for k, a in kwargs.items()},
-            )
-            return self.record(op, target, *numbers)
+            return self._record_with_numbers(op, target, args, kwargs, result)
         if self.fake_mode.counted_from_start:
             self._note_offsets(self.fake_mode.counted_from_start)
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
@@ -330,34 +318,21 @@ class GraphRecorder:
         if plain and not acts:
             if promises:
                 raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
-            if result is False and _name(target) in _LAYOUTS and any(map(_may_be_short, fake_args)):
-                raise Unsupported(f"{_name(target)} of a tensor of which only the run can tell whether its sizes are 1")
-            if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
-                raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
+            self._require_told(target, args, fake_args, result)
             return self._builder.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
         caught = False
         if refused is None and (self._errors.handled is not None or self._state.may_catch()):
-            if promises and not self._raises_anyway():
-                raise Unsupported(
-                    f"{_name(target)} may raise, which only the run can tell, where the program handles it"
-                )
+            self._require_caught(target, promises)
             caught = promises
-            if self._m.levels.inside:
-                raise Unsupported(
-                    "an operation within a function transform, where the program handles what it may raise"
-                )
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
         self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
         fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
-        chosen_by = READ_BY.get(id(target))
-        if chosen_by is not None and not self._read_settings.issuperset(chosen_by):
-            self._read_settings.update(chosen_by)
-            state = self.settings_before.without_those_read(but=self._read_settings)
-            self._guards.replace(None, GuardKind.GLOBAL_STATE, state)
+        if id(target) in READ_BY:
+            self._guard_settings(READ_BY[id(target)])
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step
         if acts:
@@ -377,6 +352,41 @@ class GraphRecorder:
         self._scalars.recorded(target, fake_args, fake_kwargs, result, effect)
         return self._builder.from_python(result) if plain else self._wrap_result(node, result)
 
+    def _record_with_numbers(self, op: str, target: Any, args: Args, kwargs: Kwargs, result: Any) -> Variable:
+        """The call was made on fakes, and read numbers that tensors hold: add it with these in the tensors' places."""
+        read, self.fake_mode.numbers_read = self.fake_mode.numbers_read, []
+        stale = [fake for fake in read if not self._scalars.keep(fake)]
+        if stale:
+            for fake in stale:
+                fake.number = None
+            return self.record(op, target, args, kwargs)
+        if self._is_plain(result):
+            return self._builder.from_python(result)
+        held = {address(fake): fake.number[1] for fake in read}
+        named = {name: self._with_numbers(arg, held) for name, arg in kwargs.items()}
+        return self.record(op, target, [self._with_numbers(arg, held) for arg in args], named)
+
+    def _require_told(self, target: Any, args: Args, fake_args: list[Any], result: Any) -> None:
+        """Raise ``Unsupported`` where a call gave a plain value on fakes that real tensors may answer otherwise."""
+        if result is False and _name(target) in _LAYOUTS and any(map(_may_be_short, fake_args)):
+            raise Unsupported(f"{_name(target)} of a tensor of which only the run can tell whether its sizes are 1")
+        if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
+            raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
+
+    def _require_caught(self, target: Any, promises: bool) -> None:
+        """Raise ``Unsupported`` where the program handles what a call may raise, and would not be given it there."""
+        if promises and not self._raises_anyway():
+            raise Unsupported(f"{_name(target)} may raise, which only the run can tell, where the program handles it")
+        if self._m.levels.inside:
+            raise Unsupported("an operation within a function transform, where the program handles what it may raise")
+
+    def _guard_settings(self, read: Iterable[str]) -> None:
+        """Guard those that an operation in the graph chooses kernels by."""
+        if not self._read_settings.issuperset(read):
+            self._read_settings.update(read)
+            state = self.settings_before.that_count(self._read_settings)
+            self._guards.replace(None, GuardKind.GLOBAL_STATE, state)
+
     def _dispatched(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
         """What a call with tensors comes to whose classes are asked below autograd."""
         told = self._m.modes.answer(function, args, kwargs) if self._m.modes.active else None
@@ -391,11 +401,11 @@ class GraphRecorder:
     def as_by_numbers(self) -> Iterator[None]:
         """Meanwhile torch decides by sizes as it does by plain numbers, each decision guarded."""
         env = self.dynamic_sizes.env
-        env.exact = True
+        before, env.exact = env.exact, True
         try:
             yield
         finally:
-            env.exact = False
+            env.exact = before
 
     @contextmanager
     def below_autograd(self) -> Iterator[None]:

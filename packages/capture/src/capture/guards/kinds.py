@@ -145,9 +145,9 @@ class GlobalState(Record):
         values = tuple((name, setting.read()) for name, setting in SETTINGS.items() if not setting.apart)
         return GlobalState(values, _native.read_state())
 
-    def without_those_read(self, but: Collection[str] = ()) -> GlobalState:
-        """Those that mean something to any graph, and some of those that do to graphs that call what reads them."""
-        kept = tuple(each for each in self.values if each[0] in but or not SETTINGS[each[0]].read_by)
+    def that_count(self, read: Collection[str] = ()) -> GlobalState:
+        """Those that mean something to a graph: to any, and of those that only some operations read, what its own have ``read``."""
+        kept = tuple(each for each in self.values if each[0] in read or not SETTINGS[each[0]].read_by)
         return GlobalState(kept, self.native)
 
     def differences(self, other: GlobalState) -> list[str]:

@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 
-from capture import _native, settings, tensor_readers
+from capture import _native, state_readers, tensor_readers
 from capture import sources as S
 from capture.bytecode.decode import argument_names
 from capture.guards.kinds import GlobalState, Guard, GuardKind
 from capture.guards.shapes import Step, compile_predicate, steps_of
 from capture.guards.tree import LASTING, GuardNode, GuardTree, begins_lasting, related_sources
 from capture.labels import HEAP_TYPE
+from capture.settings import SETTINGS
 
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
@@ -424,19 +425,19 @@ def _tensor(meta: Any) -> list[_Read]:
 
 def _global_state(expected: GlobalState) -> list[_Read]:
     values = dict(expected.values)
-    places = settings.native_settings if len(expected.native) == len(settings.native_settings) else {}
+    places = state_readers.native_settings if len(expected.native) == len(state_readers.native_settings) else {}
     pairs, by_python = b"", []
-    for name in settings.relevant_settings(values):
+    for name in state_readers.relevant_settings(values):
         if name in places:
             pairs += struct.pack("=QQ", places[name], expected.native[places[name]])
         else:
-            setting = settings.SETTINGS[name]
+            setting = SETTINGS[name]
             by_python.append(("call_equals", 0, (setting.query, setting.args, values[name])))
     return [("state", 0, pairs), *by_python]
 
 
 def _grad_mode(expected: bool) -> list[_Read]:
-    if settings.native_grad_mode:
+    if state_readers.native_grad_mode:
         return [("grad_mode", int(expected), None)]
     return [("call_equals", 0, (torch.is_grad_enabled, (), expected))]
 

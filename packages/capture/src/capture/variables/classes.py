@@ -19,6 +19,7 @@ from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, known_part
 from .changed_classes import delete_in_class, set_in_class
 from .constants import BoundBuiltin, Constant, Known
+from .descriptors import descriptor_get, reads
 from .exception_groups import new_group
 from .exceptions import ExceptionObject
 from .functions import Method
@@ -42,7 +43,7 @@ from .lookups import (
 from .made_annotations import have_annotations
 from .modules import Module
 from .named_tuples import NamedTuple, check_operators
-from .objects import Object, descriptor_get, reads, truth_by_methods
+from .objects import Object, truth_by_methods
 from .own_keys import own_key
 from .payloads import PAYLOADS
 from .sequences import Tuple

@@ -14,7 +14,8 @@ from .constants import Constant
 from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
 from .lookups import MISSING, class_lookup, shown_type
-from .mappings import Dict, DictView, ReversedDictIterator
+from .mapping_views import DictView, ReversedDictIterator
+from .mappings import Dict
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object

@@ -21,7 +21,7 @@ from .constants import Constant
 from .functions import Function
 from .handlers import handles
 from .numbers import Symbolic
-from .tensors import Tensor
+from .tensors import Tensor, any_asked_below
 
 
 def _promise(error: type[Exception]) -> Callable[[Interpreter, Args, Kwargs], Variable]:
@@ -137,17 +137,14 @@ _NAN = torch.full((), float("nan"), device="cpu")
 _ONE_EQUALS_ITSELF = torch.equal(_NAN, _NAN)
 
 
-def _tensors(m: Interpreter, args: Args, kwargs: Kwargs) -> list[Tensor]:
-    return [one for a in [*args, *kwargs.values()] if isinstance(one := a.realize(m), Tensor)]
-
-
 @handles(torch.equal)
 @handles(torch.ops.aten.equal.default)
 def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Whether all elements are, where they are looked at: not of two of other sizes, and by some kernels not of two that are one."""
-    tensors = _tensors(m, args, kwargs)
-    if any(one.node is None for one in tensors):  # whose class says below autograd what it comes to
+    given = [arg.realize(m) for arg in (*args, *kwargs.values())]
+    if any_asked_below(given):
         return m.recorder.record("call_function", torch.equal, args, kwargs)
+    tensors = [one for one in given if isinstance(one, Tensor)]
     if len(tensors) != 2 or not config.capture_data_dependent:
         raise Unsupported("torch.equal, whose answer is in the tensors' data")
     first, second = (tensor.fake for tensor in tensors)
@@ -170,7 +167,7 @@ def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(torch.ops.aten.allclose.default)
 def _allclose(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Whether all elements are close, which the program reads: as torch computes it, but for the reading."""
-    if any(one.node is None for one in _tensors(m, args, kwargs)):
+    if any_asked_below(arg.realize(m) for arg in (*args, *kwargs.values())):
         return m.recorder.record("call_function", torch.allclose, args, kwargs)
     if not config.capture_data_dependent:
         raise Unsupported("torch.allclose, whose answer is in the tensors' data")

@@ -14,6 +14,7 @@ from capture.sources import Attr, Const, Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
+from .descriptors import descriptor_get
 from .lookups import (
     MISSING,
     check_as_found,
@@ -26,7 +27,7 @@ from .lookups import (
     shown_type,
     tells_in_its_own_way,
 )
-from .objects import descriptor_get, truth_by_methods
+from .objects import truth_by_methods
 from .own_keys import own_key
 from .plain_values import Plain
 

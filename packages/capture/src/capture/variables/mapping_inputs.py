@@ -21,7 +21,8 @@ from .base import Interpreter, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, Constant
 from .lookups import own_entry, refusal_of_deletion
-from .mappings import Dict, DictView
+from .mapping_views import DictView
+from .mappings import Dict
 from .own_keys import has_own
 from .placeholders import Lazy, real_of, resolved
 from .reconstruction import Emitter

@@ -1,4 +1,4 @@
-"""Dictionaries, with their ordered and default kinds, and their views. Changes are tracked for replay."""
+"""Dictionaries, with their ordered and default kinds. Changes are tracked for replay."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import DictKeyAt
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import converts
 from .constants import BoundBuiltin, Constant
-from .handlers import handles
 from .hashing import DICT_KEY, hash_as
 from .identities import check_ids
-from .iterators import Iterator, StopIter, begun
-from .lookups import has_entry, is_callable, shown_type
-from .operations import BINARY
+from .lookups import has_entry, shown_type
+from .mapping_views import DictIterator, DictView, Entries
 from .own_keys import check_kept
 from .placeholders import Lazy, real_of
-from .reconstruction import CannotReconstruct, Emitter, method_of
+from .reconstruction import Emitter, method_of
 from .sequences import builtin_method, has_method
-from .set_elements import Given, hashes_as_itself
-from .sets import SET_ALGEBRA, SET_OPERATORS, Set
 
 
 class VarKey:
@@ -43,7 +38,7 @@ class VarKey:
         return isinstance(other, VarKey) and other.var is self.var
 
 
-class Dict(Variable):
+class Dict(Entries):
     """A dict, ``OrderedDict`` or ``defaultdict`` (``cls``): hashed key -> (key, value), in order.
 
     An input's values are looked at one by one; its set of keys is guarded only when something depends on it.
@@ -62,7 +57,6 @@ class Dict(Variable):
         self.entries = entries
         self.cls = cls
         self.factory = factory
-        #: Counts keys that came or went.
         self.age = 0
         self.original: dict[Hashable, tuple[Variable, Variable]] = {}
         #: Which of the original keys went, in order, whether or not they came back; and whether others were put before the rest.
@@ -113,7 +107,6 @@ class Dict(Variable):
         return kept
 
     def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
-        """The entries, for uses that depend on how many there are, and look at the keys themselves."""
         return self.whole(m)
 
     def hash_key(self, m: Interpreter) -> Hashable:
@@ -439,11 +432,6 @@ class Dict(Variable):
         return Constant(_equal(m, self, other) == (symbol == "=="))
 
 
-def view_of(owner: Dict, kind: str) -> Any:
-    """A real view, of nothing, of the kind that such a dictionary gives."""
-    return getattr(collections.OrderedDict() if owner.cls is collections.OrderedDict else {}, kind)()
-
-
 def _equal(m: Interpreter, left: Dict, right: Dict) -> bool:
     a, b = left.whole(m), right.whole(m)
     if len(a) != len(b):
@@ -455,11 +443,6 @@ def _equal(m: Interpreter, left: Dict, right: Dict) -> bool:
     return all(k in b and m.operators.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
-def _at_its_end(cls: type, kind: str) -> Any:
-    """An iterator that has given all; called from generated code."""
-    return iter(method_of(cls, kind)(cls()))
-
-
 def _keeps_what_came() -> bool:
     """Whether a dictionary with a factory keeps what the factory itself puts under the key, as newer ones do."""
     tried: collections.defaultdict[int, int] = collections.defaultdict(lambda: (tried.__setitem__(0, 1), 2)[1])  # type: ignore[func-returns-value]
@@ -467,250 +450,3 @@ def _keeps_what_came() -> bool:
 
 
 _KEEPS_WHAT_CAME = _keeps_what_came()
-
-
-class DictIterator(Iterator):
-    """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
-
-    def __init__(self, m: Interpreter, owner: Dict, kind: str) -> None:
-        self.owner = owner
-        self.kind = kind
-        self.keys = list(owner.in_order(m))
-        self.age = owner.age
-        self.position = 0
-        #: Whether it gives no more, whatever becomes of the dictionary, of which it has let go.
-        self.ended = False
-        #: Whether it has seen that the size changed, and says so for ever.
-        self.misled = False
-
-    def python_type(self) -> type:
-        return type(iter(view_of(self.owner, self.kind)))
-
-    def next(self, m: Interpreter) -> Variable:
-        if self.ended:
-            raise StopIter
-        if self.owner.cls is collections.OrderedDict:
-            self.ended = self.position >= len(self.keys) or self.owner.age != self.age
-            if self.position < len(self.keys) and self.ended:
-                m.errors.throw(RuntimeError, "OrderedDict mutated during iteration")
-        elif self.misled or len(self.owner.entries) != len(self.keys):
-            self.misled = True
-            m.errors.throw(RuntimeError, "dictionary changed size during iteration")
-        elif self.owner.age != self.age:
-            raise Unsupported("a dictionary's keys changed during iteration")
-        if self.position >= len(self.keys):
-            self.ended = True
-            raise StopIter
-        key, value = self.owner.entries[self.keys[self.position]]
-        self.position += 1
-        if self.kind == "items":
-            return m.builder.new_tuple([key, value])
-        return key if self.kind == "keys" else value
-
-    def made_of(self) -> Iterable[Variable]:
-        if self.ended:
-            return ()
-        if self.misled or self.owner.age != self.age or len(self.owner.entries) != len(self.keys):
-            raise CannotReconstruct(self, "an iterator over a dictionary that was changed")
-        return (self.owner,)
-
-    def waits_for(self, m: Interpreter) -> bool:
-        return not self.ended and m.effects.has_changed_input(self.owner)
-
-    def reconstruct(self, e: Emitter) -> None:
-        if self.ended:
-            e.emit(build.push_callable(build.load_const(_at_its_end)))
-            plain = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
-            e.emit(build.load_const(plain), build.load_const(self.kind), build.call(2))
-            return
-        e.emit(build.push_callable(build.load_const(begun)))
-        e.call(method_of(self.owner.cls, self.kind), [self.owner])
-        e.emit(build.load_const(self.position), build.call(2))
-
-
-def _backwards(cls: type, kind: str, owner: dict[Any, Any] | None) -> Any:
-    """An iterator over a dictionary, or of none one that has given all, from its end; called from generated code."""
-    return reversed(method_of(cls, kind)(cls() if owner is None else owner))
-
-
-class ReversedDictIterator(DictIterator):
-    """The same from the end."""
-
-    def __init__(self, m: Interpreter, owner: Dict, kind: str) -> None:
-        super().__init__(m, owner, kind)
-        self.keys.reverse()
-
-    def python_type(self) -> type:
-        return type(reversed(view_of(self.owner, self.kind)))
-
-    def reconstruct(self, e: Emitter) -> None:
-        plain = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
-        e.emit(build.push_callable(build.load_const(begun)))
-        e.emit(build.push_callable(build.load_const(_backwards)), build.load_const(plain), build.load_const(self.kind))
-        e.load(Constant(None) if self.ended else self.owner)
-        e.emit(build.call(3), build.load_const(0 if self.ended else self.position), build.call(2))
-
-
-class DictView(Variable):
-    """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
-
-    def __init__(self, owner: Dict, kind: str) -> None:
-        self.owner = owner
-        self.kind = kind
-
-    def python_type(self) -> type:
-        return type(view_of(self.owner, self.kind))
-
-    def elements(self, m: Interpreter) -> list[Variable]:
-        """What it gives, in order."""
-        entries = self.owner.in_order(m).values()
-        if self.kind == "keys":
-            return [k for k, _ in entries]
-        if self.kind == "values":
-            return [v for _, v in entries]
-        return [m.builder.new_tuple([k, v]) for k, v in entries]
-
-    def truth(self, m: Interpreter) -> bool:
-        return bool(self.owner.in_order(m))
-
-    def length(self, m: Interpreter) -> Variable:
-        return Constant(len(self.owner.in_order(m)))
-
-    def iterate(self, m: Interpreter) -> Variable:
-        return m.effects.created(DictIterator(m, self.owner, self.kind))
-
-    def contains(self, m: Interpreter, value: Variable) -> bool:
-        return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)
-
-    def as_set(self, m: Interpreter) -> Set:
-        """Its elements as a set, for the operators that views of keys and items share with sets."""
-        if self.kind == "values":
-            raise Unsupported("set operation on dict values")
-        return Set.of(m, self.elements(m))
-
-    def with_others(self, m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable | None:
-        """An operator of sets, of which it is one side: the other may be anything that can be iterated."""
-        if self.kind == "values" or symbol not in SET_OPERATORS:
-            return None
-        given = [Given(m, side) for side in (left, right)]  # an iterator gives them once
-        first, second = (Set.of(m, each.entries.values()) for each in given)
-        made: Any = SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
-        reals = [
-            side.real(m) if isinstance(side, DictView) else each.real
-            for side, each in zip((left, right), given, strict=True)
-        ]
-        if None not in reals:
-            made.twin = BINARY[symbol][0](*reals)
-        return made
-
-    def real(self, m: Interpreter) -> Any:
-        """What real sets of it are made of in the same order: a real view, or a list of values; None if they are not all known."""
-        entries = self.owner.in_order(m)
-        of_each = {"keys": (0,), "values": (1,), "items": (0, 1)}[self.kind]
-        if not all(hashes_as_itself(pair[place].realize(m)) for pair in entries.values() for place in of_each):
-            return None
-        if self.kind == "keys":
-            return dict.fromkeys(entries).keys()
-        if self.kind == "values":
-            return [value.realize(m).hash_key(m) for _, value in entries.values()]
-        return {key: value.realize(m).hash_key(m) for key, (_, value) in entries.items()}.items()
-
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        if not has_entry(self.python_type(), name):
-            m.errors.throw(AttributeError, f"{shown_type(self.python_type())!r} object has no attribute {name!r}")
-        if name == "isdisjoint" or has_method(self, name):
-            return BoundBuiltin(self, name)
-        return super().attribute(m, name)
-
-    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name == "isdisjoint":
-            return self.as_set(m).method(m, name, args, kwargs)
-        return builtin_method(self, m, name, args, kwargs)
-
-    def made_of(self) -> Iterable[Variable]:
-        return (self.owner,)
-
-    def reconstruct(self, e: Emitter) -> None:
-        e.call(method_of(self.owner.cls, self.kind), [self.owner])
-
-    def as_operand(self, m: Interpreter) -> Variable:
-        return self.as_set(m)
-
-
-@handles(dict)
-def _dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _fill(m, m.effects.created(Dict({})), args, kwargs)
-
-
-@handles(collections.OrderedDict)
-def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _fill(m, m.effects.created(Dict({}, collections.OrderedDict)), args, kwargs)
-
-
-@handles(collections.defaultdict)
-def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    factory = args[0].realize(m) if args else Constant(None)
-    if not m.builder.is_none(factory) and not is_callable(m, factory):
-        m.errors.throw(TypeError, "first argument must be callable or None")
-    made = m.effects.created(Dict({}, collections.defaultdict, factory))
-    return _fill(m, made, args[1:], kwargs)
-
-
-def inherits_from_keys(method: Any) -> bool:
-    """Whether a class method is the ``fromkeys`` that a class of dictionaries has from ``dict``."""
-    owner = getattr(method, "__self__", None)
-    return isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys"
-
-
-def from_keys(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
-    """``fromkeys`` of a class that inherits it: whatever the class makes is given one item after the other."""
-    named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
-    if "iterable" not in named or len(named) != len(args) + len(kwargs):
-        raise Unsupported("fromkeys with other than its arguments")
-    made = m.calls.call(m.builder.known(cls), [], {}).realize(m)
-    for key in m.iteration.elements(named["iterable"]):
-        made.set_item(m, key.realize(m), named.get("value", Constant(None)))
-    return made
-
-
-@handles(collections._count_elements)  # type: ignore[attr-defined]
-def _count_elements(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """What a counter does with an iterable."""
-    counts = args[0].realize(m)
-    for element in m.iteration.elements(args[1]):
-        key = element.realize(m)
-        before = counts.method(m, "get", [key, Constant(0)], {})
-        counts.set_item(m, key, m.operators.binary("+", before, Constant(1)))
-    return Constant(None)
-
-
-def _fromkeys(cls: type) -> None:
-    @handles(cls.fromkeys)  # type: ignore[attr-defined]
-    def fromkeys(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
-        if "iterable" not in named or len(named) != len(args) + len(kwargs) or (kwargs and cls is dict):
-            raise Unsupported("fromkeys with other than its arguments")
-        made = Dict({}, cls)
-        m.effects.created(made)
-        kept = named["iterable"].realize(m).kept_keys(m)
-        if kept is not None:
-            made.entries.update({k: (key, named.get("value", Constant(None))) for k, key in kept.items()})
-            return made
-        for key in m.iteration.elements(named["iterable"]):
-            made.set_item(m, key, named.get("value", Constant(None)))
-        return made
-
-
-def _fill(m: Interpreter, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
-    made.update(m, args, kwargs)
-    return made
-
-
-for _cls in (dict, collections.OrderedDict):
-    _fromkeys(_cls)
-
-
-@converts(dict, collections.OrderedDict)
-def _convert_dict(m: Interpreter, value: dict[Any, Any]) -> Variable:
-    pairs = [(m.builder.from_python(k), m.builder.from_python(v)) for k, v in value.items()]
-    return m.effects.created(Dict({hash_as(m, k, DICT_KEY): (k, v) for k, v in pairs}, type(value)))

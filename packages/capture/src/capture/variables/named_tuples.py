@@ -12,8 +12,8 @@ from capture.sources import Const, Item, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
+from .descriptors import descriptor_get
 from .lookups import MISSING, class_lookup, shown_type
-from .objects import descriptor_get
 from .placeholders import Lazy
 from .sequences import Tuple
 

@@ -1,6 +1,6 @@
 """Instances of classes written in Python: attribute look-up as the data model has it.
 
-``descriptor_get`` is the type half of ``object.__getattribute__``; ``Object`` the instance half.
+``Object`` is the instance half of ``object.__getattribute__``, ``descriptors.descriptor_get`` the type half.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from capture import _native
 from capture._native import address
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
-from capture.guards import GuardKind
 from capture.labels import HEAP_TYPE
-from capture.sources import Attr, Const, Source
+from capture.sources import Const, Source
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
-from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .constants import Constant
+from .descriptors import alike, bound_slot, descriptor_get, empty_slot, reads
 from .functions import Method
 from .handlers import handler_of, handles
 from .instances import Instance, InstanceDict
@@ -28,7 +28,6 @@ from .iterators import ItemIterator
 from .lookups import (
     C_METHODS,
     MISSING,
-    PUT,
     Missing,
     acts_as,
     attribute_name,
@@ -41,10 +40,9 @@ from .lookups import (
     may_override,
     overrides_functions,
     refusal_of_deletion,
-    shown_holder,
     shown_type,
 )
-from .mappings import Dict, from_keys, inherits_from_keys
+from .mappings import Dict
 from .operations import COMPARE
 from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
@@ -52,157 +50,13 @@ from .placeholders import real_of
 from .reconstruction import CannotReconstruct, Emitter
 
 
-def reads(m: Interpreter, raw: Any) -> bool:
-    """Whether a descriptor says what reading it gives: one that only takes what is set leaves that to the instance."""
-    return class_lookup(m, type(raw), "__get__")[0] is not MISSING
-
-
 @functools.cache
 def _generic(owner: type) -> tuple[bool, bool]:
     return (True, True) if owner is object else _native.generic_attributes(owner)
 
 
-#: What binds to an object as a function does.
-_PLAIN_FUNCTIONS = (types.FunctionType, _native.CompiledCallable, _native.DisabledCallable)
 #: What a class may have under a name that the instance then is asked first: a slot is the instance's own.
 _PLAINLY_READ = frozenset({types.FunctionType, types.MemberDescriptorType})
-#: What functions of classes are put into.
-_DECORATORS = (staticmethod, classmethod, property, functools.cached_property)
-
-
-def _cached(m: Interpreter, raw: functools.cached_property[Any], obj: Variable, name: str) -> Variable:
-    """What a ``cached_property`` gives, which it keeps in the instance's dictionary, by the name that it was given first."""
-    key = vars(raw)["attrname"]
-    place = m.builder.place_of(raw)
-    if place is None:
-        m.guards.add(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, vars(raw)["func"])
-    m.guards.add(Attr(place or Const(raw, name), "attrname", via_dict=True), GuardKind.ID, key)
-    if key is None:
-        raise Unsupported(f"a cached_property found as {name!r}, which has no name")
-    if isinstance(obj, Object) and class_lookup(m, obj.cls, "__dict__")[0] is MISSING:
-        raise Unsupported(f"cached_property {name!r} of an instance without a dictionary")
-    kept = obj.attribute(m, "__dict__").realize(m) if isinstance(obj, Object) else None
-    if kept is None and key != name:
-        raise Unsupported(f"a cached_property found as {name!r}, whose name is {key!r}")
-    if kept is not None and kept.contains(m, Constant(key)):
-        return kept.item(m, Constant(key))
-    value = m.calls.call(m.builder.class_attribute(vars(raw)["func"]), [obj], {})
-    if kept is None:
-        obj.set_attribute(m, name, value)
-    else:
-        kept.set_item(m, Constant(key), value)
-    return value
-
-
-def _decorated(m: Interpreter, raw: Any, obj: Variable | None, cls: type, name: str) -> Variable | None:
-    """What an object around a function gives that does as one of `_DECORATORS`; None if it does otherwise."""
-    if acts_as(m, raw, staticmethod):
-        return m.builder.class_attribute(raw.__func__)
-    if acts_as(m, raw, classmethod):
-        if not isinstance(raw.__func__, _PLAIN_FUNCTIONS):
-            raise Unsupported(f"class method {name!r} around a {type(raw.__func__).__name__}")
-        bound_to = m.builder.known(cls)
-        return m.effects.created(Method(m.builder.class_attribute(raw.__func__), bound_to))
-    if acts_as(m, raw, property):
-        if obj is None:
-            return m.builder.known(raw)
-        if raw.fget is None:
-            m.builder.fold(functools.partial(property.__get__, raw), [_alike(cls)])
-        return m.calls.call(m.builder.class_attribute(raw.fget), [obj], {})
-    if obj is not None and acts_as(m, raw, functools.cached_property):
-        return _cached(m, raw, obj, name)
-    return None
-
-
-def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
-    """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
-    if type(raw) in CONSTANT_TYPES or raw is PUT:
-        return m.builder.class_value(owner, name, raw)
-    if isinstance(raw, _PLAIN_FUNCTIONS):
-        function = m.builder.class_attribute(raw)
-        return function if obj is None else m.effects.created(Method(function, obj))
-    if issubclass(type(raw), _DECORATORS):
-        found = _decorated(m, raw, obj, cls, name)
-        if found is not None:
-            return found
-    if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        return obj.instance_attribute(m, name) or obj.empty_slot(
-            m, raw, f"{shown_holder(cls)!r} object has no attribute {name!r}"
-        )
-    if isinstance(raw, C_METHODS):
-        return m.builder.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
-    if isinstance(raw, functools._lru_cache_wrapper):
-        return m.builder.known(raw) if obj is None else m.effects.created(Method(m.builder.known(raw), obj))
-    if isinstance(raw, types.ClassMethodDescriptorType):
-        if m.classes.is_made(cls):
-            return m.effects.created(MadeClassMethod(m, cls, raw))
-        return m.builder.known(raw.__get__(None, cls))
-    get, _ = class_lookup(m, type(raw), "__get__")
-    if isinstance(get, types.FunctionType):
-        held = m.builder.class_value(owner, name, raw)
-        return m.calls.call(m.builder.wrap(get, None), [held, obj or Constant(None), m.builder.known(cls)], {})
-    binds_in_c = isinstance(get, types.WrapperDescriptorType) and callable(raw)
-    if binds_in_c and obj is not None and not m.classes.may_change(owner):
-        return m.effects.created(ForeignMethod(obj, name))
-    itself = obj is None and type(raw) is types.GetSetDescriptorType and name not in vars(type)  # which is asked before
-    if get is not MISSING and not itself:
-        raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
-    return m.builder.class_value(owner, name, raw)
-
-
-class ForeignMethod(BoundBuiltin):
-    """A method of a kind that a compiler to C has made (Cython's, pybind11's), of a class that cannot change: called for real, but where it is known."""
-
-    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        handler = handler_of(class_lookup(m, self.owner.python_type(), self.name)[0])
-        if handler is not None:
-            return handler(m, [self.owner, *args], kwargs)
-        raise Unsupported(f"method {self.name!r} of {self.owner.python_type().__name__}, which is written in C")
-
-
-class MadeClassMethod(ForeignMethod):
-    """A class method written in C, of a class that the frame makes: called for real, of the real one."""
-
-    def __init__(self, m: Interpreter, cls: type, raw: Any) -> None:
-        self.raw, self.bound = raw, raw.__get__(None, cls)
-        super().__init__(m.builder.known(cls), self.bound.__name__)
-
-    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        if inherits_from_keys(self.bound):
-            return from_keys(m, self.bound.__self__, args, kwargs)
-        return super().call(m, args, kwargs)
-
-    def reconstruct(self, e: Emitter) -> None:
-        """By itself: the class may have another of its name, if this was reached through ``super()``."""
-        e.emit(build.push_callable(build.load_const(self.raw.__get__)), build.load_const(None))
-        e.load(self.owner)
-        e.emit(build.call(2))
-
-
-def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
-    """A method written in C, of an object, which must be of the class that it is for; a function is itself."""
-    if isinstance(raw, types.BuiltinFunctionType):
-        return m.builder.known(raw)
-    if raw.__name__ != name:
-        raise Unsupported(f"{raw.__name__} under the name {name!r}")
-    if not issubclass(cls, getattr(raw, "__objclass__", cls)):
-        m.builder.fold(raw.__get__, [_alike(cls)])
-    return m.effects.created(BoundBuiltin(obj, name))
-
-
-def _is_empty(slot: types.MemberDescriptorType, value: Any) -> bool:
-    try:
-        slot.__get__(value)
-    except AttributeError:
-        return True
-    return False
-
-
-def _alike(cls: type) -> Any:
-    """An object whose class has the same name, for what messages say of it."""
-    return type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
-
-
 #: Names that ``generic_attribute`` knows for itself.
 _OF_EACH = frozenset({"__class__", "__dict__"})
 
@@ -302,16 +156,6 @@ class Object(Instance):
             m.guards.no_attribute(self, name)
         m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
-    def empty_slot(self, m: Interpreter, slot: types.MemberDescriptorType, words: str) -> NoReturn:
-        """What reading or emptying a slot gives in which nothing is."""
-        name = slot.__name__
-        if self.source is not None and name not in self.attrs:
-            if class_lookup(m, self.cls, "__getattr__")[0] is MISSING:
-                m.guards.add(self.source, GuardKind.NO_ATTR, name)
-            else:  # it would be asked, too
-                m.guards.predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
-        m.errors.throw(AttributeError, words)
-
     def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
@@ -364,7 +208,7 @@ class Object(Instance):
         raw, owner = class_lookup(m, self.cls, name)
         if acts_as(m, raw, property, "__set__"):
             if raw.fset is None:
-                m.builder.fold(functools.partial(property.__set__, raw), [_alike(self.cls), None])
+                m.builder.fold(functools.partial(property.__set__, raw), [alike(self.cls), None])
             m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
             return
         setter, _ = class_lookup(m, type(raw), "__set__")
@@ -378,8 +222,8 @@ class Object(Instance):
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not is_slot and not self.has_dict():
             entries = {"__slots__": ()} | ({} if raw is MISSING else {name: None})
-            alike = type(shown_type(self.cls), (), entries)()
-            m.builder.fold(object.__setattr__, [alike, name, None])  # raises, in this version's words
+            bare = type(shown_type(self.cls), (), entries)()
+            m.builder.fold(object.__setattr__, [bare, name, None])  # raises, in this version's words
         self.put(name, value)
         m.effects.mutated(self)
 
@@ -396,7 +240,7 @@ class Object(Instance):
         raw, owner = class_lookup(m, self.cls, name)
         if acts_as(m, raw, property, "__delete__"):
             if raw.fdel is None:
-                m.builder.fold(functools.partial(property.__delete__, raw), [_alike(self.cls)])
+                m.builder.fold(functools.partial(property.__delete__, raw), [alike(self.cls)])
             m.calls.call(m.builder.class_attribute(raw.fdel), [self], {})
             return
         deleter, _ = class_lookup(m, type(raw), "__delete__")
@@ -410,7 +254,7 @@ class Object(Instance):
             raise Unsupported(f"deleting {name!r} through a {type(raw).__name__}")
         if self.instance_attribute(m, name) is None:
             if isinstance(raw, types.MemberDescriptorType):
-                self.empty_slot(m, raw, name)
+                empty_slot(m, self, raw, name)
             self.no_attribute(m, name)
         self.attrs[name] = None
         m.effects.mutated(self)
@@ -425,7 +269,7 @@ class Object(Instance):
         if raw is MISSING:
             return None
         if isinstance(raw, C_METHODS):
-            return None if owner is object else _bound_slot(m, raw, self, self.cls, name)
+            return None if owner is object else bound_slot(m, raw, self, self.cls, name)
         return descriptor_get(m, raw, owner, self, self.cls, name)
 
     def call_special(self, m: Interpreter, name: str, args: Args) -> Variable | None:

@@ -19,7 +19,7 @@ from .autograd_state import require_grad
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .tensors import Tensor
+from .tensors import Tensor, any_asked_below
 
 
 @handles(torch.nn.Parameter)
@@ -70,10 +70,10 @@ def _like(m: Interpreter, arg: Variable) -> Any:
 @handles(takes_data_of)
 def _takes_data_of(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Whether a tensor can get another's data: for certain of two dense ones of a device, by kernels that torch has for all dtypes."""
-    tensors = [arg.realize(m) for arg in (*args, *kwargs.values())]
-    fakes = [tensor.fake for tensor in tensors if isinstance(tensor, Tensor)]
-    if any(isinstance(each, Tensor) and each.node is None for each in tensors):  # in some modes its class is asked
+    given = [arg.realize(m) for arg in (*args, *kwargs.values())]
+    if any_asked_below(given):  # in some modes
         return m.recorder.record("call_function", takes_data_of, args, kwargs)
+    fakes = [each.fake for each in given if isinstance(each, Tensor)]
     plain = all(fake.layout is torch.strided and not fake.is_quantized for fake in fakes)
     if len(fakes) != 2 or not plain or fakes[0].device.type != fakes[1].device.type:
         raise Unsupported("whether a tensor can get another's data")

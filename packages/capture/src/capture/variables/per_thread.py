@@ -14,9 +14,10 @@ from capture.sources import Applied, Const, Source
 from .base import Interpreter, Variable
 from .building import builds
 from .constants import Constant
+from .descriptors import reads
 from .lookups import MISSING, Missing, class_lookup, is_data_descriptor
 from .mappings import Dict
-from .objects import Object, reads
+from .objects import Object
 
 
 def of_thread(value: Any, _: int) -> Any:

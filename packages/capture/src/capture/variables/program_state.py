@@ -106,9 +106,8 @@ class Globals(Protocol[V]):
     #: By dictionary and name; None for a deleted one.
     written: dict[tuple[int, str], tuple[dict[str, Any], V | None]]
 
-    @property
-    def own(self) -> dict[str, Any]:
-        """Those of the captured frame."""
+    #: Those of the captured frame.
+    own: dict[str, Any]
 
     def read(self, namespace: dict[str, Any], name: str) -> V:
         """A global that exists, as the program has it now."""

@@ -21,9 +21,9 @@ from capture.sources import Applied, Attr, Source
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, looked_up
+from .descriptors import descriptor_get
 from .handlers import handles
 from .lookups import MISSING, attribute_name, class_lookup, is_data_descriptor, overrides_functions, shown_holder
-from .objects import descriptor_get
 from .reconstruction import Emitter
 from .tensors import Tensor
 

@@ -10,10 +10,11 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Known, looked_up
+from .descriptors import descriptor_get
 from .functions import Function
 from .handlers import handles
 from .lookups import C_METHODS, MISSING, is_among
-from .objects import Object, descriptor_get
+from .objects import Object
 from .reconstruction import Emitter
 from .tensors import Tensor
 

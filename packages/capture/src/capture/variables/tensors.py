@@ -26,11 +26,11 @@ from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import BoundBuiltin, Constant, Known
+from .descriptors import descriptor_get
 from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup
 from .number_arguments import selected, tensor_of, weighted
-from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List, Tuple
 from .slices import Slice
@@ -439,22 +439,27 @@ class Tensor(Variable):
         return f"<tensor {self.node.name}>"
 
 
-class Getter(Known):
+def any_asked_below(values: Iterable[Variable]) -> bool:
+    """Whether one is a tensor that the graph has not: its class says below autograd what a call comes to."""
+    return any(isinstance(each, Tensor) and each.node is None for each in values)
+
+
+class Accessor(Known):
     """What torch hands to a torch-function mode where an attribute of a tensor is read or set: what does that."""
 
-    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        name = self.value.__self__.__name__
-        if self.value.__name__ != "__get__":
-            return self._set(m, name, *args)
-        given = args[0].realize(m)
-        return given.torch_attribute(m, name) if isinstance(given, Tensor) else given.attribute(m, name)
+    #: The methods of a descriptor that are such.
+    METHODS = ("__get__", "__set__")
 
-    def _set(self, m: Interpreter, name: str, *given: Variable) -> Variable:
-        tensor = given[0].realize(m)
-        if self.value.__name__ != "__set__" or name not in autograd_state.SET or not isinstance(tensor, Tensor):
-            raise Unsupported(f"{self.value.__name__} of Tensor.{name}")
-        autograd_state.set_by_torch(m, tensor, name, *given[1:])
-        return Constant(None)
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        method, name = self.value.__name__, self.value.__self__.__name__
+        tensor, *given = [arg.realize(m) for arg in args] or [Constant(None)]
+        if isinstance(tensor, Tensor) and not kwargs:
+            if method == "__get__" and len(given) <= 1:
+                return tensor.torch_attribute(m, name)
+            if method == "__set__" and len(given) == 1 and name in autograd_state.SET:
+                autograd_state.set_by_torch(m, tensor, name, given[0])
+                return Constant(None)
+        raise Unsupported(f"{method} of Tensor.{name}")
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         found = m.builder.fold(getattr, [self.value, name])

@@ -18,13 +18,14 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .classes import allocate
 from .constants import BoundBuiltin, Known, looked_up, refuse_of_alike
+from .descriptors import descriptor_get
 from .handlers import Fold, checked_arguments, handler_of, label, refuses
 from .lookups import class_lookup, is_among, is_data_descriptor, own_entry, shown_type
-from .mappings import from_keys, inherits_from_keys
 from .marks_of_functions import mark_of
-from .objects import Object, descriptor_get
+from .new_mappings import from_keys, inherits_from_keys
+from .objects import Object
 from .remembered import call_remembering
-from .tensors import Getter, Tensor
+from .tensors import Accessor, Tensor
 
 # They read data, or change what a graph cannot carry.
 refuses(
@@ -106,8 +107,8 @@ class BuiltinFunction(Known):
         found = self._own_attribute(m, name) if hasattr(self.value, "__dict__") else None
         if found is not None:
             return found
-        if name in _OF_GETTERS and reads_tensors(self.value):
-            return Getter(getattr(self.value, name))
+        if name in Accessor.METHODS and reads_tensors(self.value):
+            return Accessor(getattr(self.value, name))
         if name == "__get__" and isinstance(self.value, types.GetSetDescriptorType):
             raise Unsupported(f"what {self!r} reads")
         if name == "__get__" and hasattr(self.value, name):
@@ -142,12 +143,8 @@ class BuiltinFunction(Known):
         return self.source or Const(self.value, label(self.value))
 
 
-#: What a `Getter` is.
-_OF_GETTERS = ("__get__", "__set__")
-
-
 def reads_tensors(value: Any) -> bool:
-    """Whether it is what an attribute of tensors is read by."""
+    """Whether it is what an attribute of tensors is read and set by."""
     return isinstance(value, types.GetSetDescriptorType) and is_among(value.__objclass__, _TENSORS)
 
 
@@ -177,8 +174,8 @@ def _maker(m: Interpreter, cls: type) -> Any:
 )
 def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variable:
     owner = getattr(value, "__self__", None)
-    if isinstance(value, types.MethodWrapperType) and value.__name__ in _OF_GETTERS and reads_tensors(owner):
-        return m.builder.identified(Getter(value), source)
+    if isinstance(value, types.MethodWrapperType) and value.__name__ in Accessor.METHODS and reads_tensors(owner):
+        return m.builder.identified(Accessor(value), source)
     if isinstance(value, functools._lru_cache_wrapper):
         refuse_of_alike(m, value, source)
         return m.builder.identified(BuiltinFunction(value), source)

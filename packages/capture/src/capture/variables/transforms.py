@@ -235,9 +235,8 @@ def _exit_dual(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _dual(function: object) -> Handler:
     def call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if m.levels.inside:
-            if any(
-                each.realize(m).overrides(m) for each in (*args, *kwargs.values())
-            ):  # it is no one call, and stays one of the class
+            # Of one whose class is asked it is no one call, and what it gives stays one of the class.
+            if any(each.realize(m).overrides(m) for each in (*args, *kwargs.values())):
                 raise Unsupported("forward-mode differentiation by a tensor whose class is asked about it")
             return m.recorder.record("call_function", function, args, kwargs)
         level = m.globals.read(vars(forward_ad), "_current_level")

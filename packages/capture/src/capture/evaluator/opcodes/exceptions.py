@@ -12,11 +12,12 @@ from capture.evaluator.program import Op
 from capture.resume import OPERATIONS_OF_WITH
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant, looked_up
+from capture.variables.descriptors import descriptor_get
 from capture.variables.exception_groups import handled_by, left_over
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, full_name, has_entry, is_among, shown_type
-from capture.variables.objects import Object, descriptor_get
+from capture.variables.objects import Object
 from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
 
