@@ -30,7 +30,13 @@ class Later(Made):
     def __getattr__(self, name: str) -> Any:
         if name != "made":
             raise AttributeError(name)
-        self.made = made = self._make()
+        make = self._make
+        if make is _done:  # by another thread since this one has looked
+            return self.made
+        made = make()
+        if self._make is _done:
+            return self.made
+        self.made = made
         self._make = _done
         self.__class__ = Made  # type: ignore[assignment]
         return made
