@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 
+def _done() -> None:
+    """In the place of what was made once, and may have much to do with."""
+
+
 class Made:
     """What generated code reads as ``made``."""
 
@@ -26,8 +30,13 @@ class Later(Made):
     def __getattr__(self, name: str) -> Any:
         if name != "made":
             raise AttributeError(name)
-        made = self.made = self._make()
-        # What it was made of is let go of. Another thread may be about to ask, as it found nothing either.
-        self._make = lambda: made
+        make = self._make
+        if make is _done:  # by another thread since this one has looked
+            return self.made
+        made = make()
+        if self._make is _done:
+            return self.made
+        self.made = made
+        self._make = _done
         self.__class__ = Made  # type: ignore[assignment]
         return made

@@ -148,6 +148,18 @@ def _flags(
     }
 
 
+def _with_operators(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """The functions, and the operators of the same names with all their overloads, which programs may call as well."""
+    packets = [getattr(torch.ops.aten, function.__name__) for function in functions]
+    return *functions, *packets, *(getattr(packet, name) for packet in packets for name in packet.overloads())
+
+
+_RECURRENT = _with_operators(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+#: The function of `nn.MultiheadAttention` is one call in a graph.
+_ATTENDING = (
+    *_with_operators(torch.nn.functional.scaled_dot_product_attention),
+    torch.nn.functional.multi_head_attention_forward,
+)
 _ATTENTION = {
     "flash": "userEnabledFlashSDP",
     "memory efficient": "userEnabledMemEfficientSDP",
@@ -227,9 +239,9 @@ SETTINGS: dict[str, Setting] = {
         "layers by",
         _torch.LIBRARY_FLAGS,
         {"cuDNN": "userEnabledCuDNN", "oneDNN": "userEnabledMkldnn"},
-        (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu),
+        _RECURRENT,
     ),
-    **_flags("attention by", _torch.ATTENTION_FLAGS, _ATTENTION, (torch.nn.functional.scaled_dot_product_attention,)),
+    **_flags("attention by", _torch.ATTENTION_FLAGS, _ATTENTION, _ATTENDING),
 }
 
 READ_BY: dict[int, tuple[str, ...]] = {

@@ -86,3 +86,29 @@ def test_anomalies_are_found() -> None:
     compiled(torch.zeros(3))
     with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="nan values"):
         compiled(torch.zeros(3))
+
+
+def _required_and_another(t):
+    t.requires_grad_()
+    y = (t * 3).sum()
+    t.data = torch.zeros(3)
+    y.backward()
+    return t.grad
+
+
+def _required_and_another_for_later(t):
+    t.requires_grad_()
+    y = (t * 3).sum()
+    t.data = torch.zeros(3)
+    return y, t
+
+
+def test_a_leaf_that_is_made_one_and_given_other_data_gets_the_gradient_of_before():
+    three = torch.full((3,), 3.0)
+    compiled = capture.compile(_required_and_another)
+    later = capture.compile(_required_and_another_for_later)
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(3)), three)
+        y, t = later(torch.ones(3))
+        y.backward()
+        assert torch.equal(t.grad, three) and torch.equal(t, torch.zeros(3))

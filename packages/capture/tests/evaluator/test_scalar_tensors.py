@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -466,3 +467,61 @@ def test_a_part_that_is_written_over_is_not_all() -> None:
     compiled = capture.compile(fn)
     for x in (torch.ones(2), torch.zeros(2)):
         assert torch.equal(compiled(x), fn(x))
+
+
+def _decides_by_one(first: Any, second: Any, x: torch.Tensor) -> torch.Tensor:
+    first.fill_(1)
+    second.fill(0) if isinstance(second, np.ndarray) else second.zero_()
+    return x + 1 if first else x - 1
+
+
+def _apart() -> Any:
+    return torch.tensor(3.0), torch.tensor(3.0)
+
+
+def _over_one_array() -> Any:
+    array = np.array(3.0, dtype=np.float32)
+    return torch.from_numpy(array), torch.from_numpy(array)
+
+
+def _array_of_a_tensor() -> Any:
+    tensor = torch.tensor(3.0)
+    return torch.from_numpy(tensor.numpy()), tensor
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 0), (1, 0, 2), (2, 0, 1)])
+def test_memory_of_someone_else_may_be_written_to_through_another_storage(order: tuple[int, ...]) -> None:
+    kinds = (_apart, _over_one_array, _array_of_a_tensor)
+    compiled = capture.compile(_decides_by_one)
+    for which in order:
+        x = torch.randn(2)
+        assert torch.equal(compiled(*kinds[which](), x), _decides_by_one(*kinds[which](), x))
+
+
+class OverAnArray(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.array = np.array(2.0)
+        self.register_buffer("flag", torch.from_numpy(self.array))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.flag.fill_(1)
+        self.array.fill(0)
+        return x + 1 if self.flag else x - 1
+
+
+def test_a_buffer_over_an_array_holds_what_is_written_to_that() -> None:
+    x = torch.randn(2)
+    assert torch.equal(capture.compile(OverAnArray())(x), x - 1)
+
+
+def test_a_flag_over_memory_of_someone_else_that_alone_is_written_to_is_known() -> None:
+    def program(flag: Any, x: torch.Tensor) -> torch.Tensor:
+        flag.fill_(1)
+        return x + 1 if flag else x - 1
+
+    compiled = capture.compile(program, fullgraph=True)
+    x = torch.randn(2)
+    for flag in (torch.from_numpy(np.array(2.0)), torch.tensor(2.0, dtype=torch.float64)):
+        assert torch.equal(compiled(flag, x), x + 1)
+    assert compiled.session.report.graph_count == 1

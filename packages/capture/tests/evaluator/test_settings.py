@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import torch
 
@@ -107,6 +109,8 @@ def test_what_operators_choose_kernels_by_is_guarded_where_they_are_called(name)
     """A backend that takes these apart would choose for good."""
     setting = SETTINGS[name]
     for function in setting.read_by:
+        if not isinstance(function, types.BuiltinFunctionType):
+            continue
         attends = function is torch.nn.functional.scaled_dot_product_attention
         program, x = _attention(function) if attends else _recurrent(function, cell=function is torch.lstm)
         compiled, other = capture.compile(program), capture.compile(lambda x: x + 1)
@@ -121,6 +125,40 @@ def test_what_operators_choose_kernels_by_is_guarded_where_they_are_called(name)
             compiled(x)
         assert compiled.session.report.graph_count == len(seen) == 2
         assert other.session.report.graph_count == 1
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        torch.ops.aten.scaled_dot_product_attention,
+        torch.ops.aten.scaled_dot_product_attention.default,
+        lambda *x: torch.nn.functional.multi_head_attention_forward(
+            *x, 4, 1, torch.ones(12, 4), None, None, None, False, 0.0, torch.ones(4, 4), None, need_weights=False
+        )[0],
+    ],
+)
+def test_operators_and_functions_that_call_what_chooses_kernels_are_guarded_too(attend):
+    x = torch.randn(2, 3, 4)
+    compiled = capture.compile(lambda x: attend(x, x, x))
+    compiled(x)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        compiled(x)
+    compiled(x)
+    assert compiled.session.report.graph_count == 2
+
+
+@pytest.mark.parametrize("function", [torch.ops.aten.gru, torch.ops.aten.gru.input])
+def test_operators_of_recurrent_layers_are_guarded_too(function):
+    x = torch.randn(5, 2, 3)
+    weights = [torch.randn(12, 3), torch.randn(12, 4)]
+    compiled = capture.compile(
+        lambda x: function(x, torch.zeros(1, 2, 4), weights, False, 1, 0.0, False, False, False)[0]
+    )
+    compiled(x)
+    with torch.backends.mkldnn.flags(enabled=False):
+        compiled(x)
+    compiled(x)
+    assert compiled.session.report.graph_count == 2
 
 
 def test_flags_of_attention_are_read_at_once():

@@ -178,6 +178,8 @@ class ScalarTensors:
         self.some_are_made = False
         self._numbers: dict[Any, Held] = {}
         self._lost = False
+        #: The storages that were written to.
+        self._written_to: set[object] = set()
         #: Whether torch's settings were others when something was computed.
         self._set_anew = False
         self._drawn = DrawnScalars()
@@ -185,6 +187,9 @@ class ScalarTensors:
     def recorded(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any, effect: str) -> None:
         """A call was recorded, whose `effect` is "write", another or ""."""
         if effect == "write":
+            self._written_to.update(
+                inside(each).storage_key for each in tree_leaves([args, kwargs]) if isinstance(each, torch.Tensor)
+            )
             self._write(target, args, kwargs)
         elif target == "item" and is_unbacked(result):
             held = self._of(args[0])
@@ -240,8 +245,10 @@ class ScalarTensors:
         if origin is None:
             return decided
 
+        alone = self._is_alone(origin)
+
         def same(tensor: Any) -> bool:
-            return _is_alone(tensor) and now(tensor) is decided
+            return alone(tensor) and now(tensor) is decided
 
         told = print_expr(value.node.expr, "python")
         self._guards.predicate(origin, same, f"what {{}} holds decides the same: {told} is {decided}")
@@ -261,10 +268,10 @@ class ScalarTensors:
             return None
         if origin.source is None or not self._settled(origin.source, where, decided):
             return None
-        value = held.value
+        value, alone = held.value, self._is_alone(origin)
 
         def same(tensor: Any) -> bool:
-            return _is_alone(tensor) and bool(value.of({at: tensor.detach()})) is decided
+            return alone(tensor) and bool(value.of({at: tensor.detach()})) is decided
 
         self._guards.predicate(origin, same, f"what {{}} holds decides the same: it is {decided} at {where}")
         return decided
@@ -314,11 +321,20 @@ class ScalarTensors:
             return False
         for origin in held.origins:
             assert origin.value is not None
+            alone = self._is_alone(origin)
             if held.over:
-                self._guards.predicate(origin, _is_alone, "{} is a number of its own")
+                self._guards.predicate(origin, alone, "{} is a number of its own")
                 continue
-            self._guards.predicate(origin, _holds(origin.value.item()), f"{{}} holds {origin.value.item()}")
+            self._guards.predicate(origin, _holds(origin.value.item(), alone), f"{{}} holds {origin.value.item()}")
         return True
+
+    def _is_alone(self, origin: Tensor) -> Callable[[Any], bool]:
+        """What tells of a tensor in an origin's place that no write so far to other memory was one to it.
+
+        One over memory of someone else, as NumPy's, may share that with a tensor of another storage.
+        """
+        fake: Any = origin.fake
+        return _is_alone if self._written_to <= {fake.storage_key} else _is_alone_in_own_memory
 
     def _is_of_unknown(self, args: list[Any]) -> bool:
         """Whether nothing is known of what a tensor among arguments holds, as of nearly all: told by less than `_of` asks."""
@@ -336,11 +352,15 @@ class ScalarTensors:
         key = fake.storage_key  # type: ignore[attr-defined]
         if key in self._held:
             held, writes = self._held[key]
-            return None if held is None or writes + just != _writes(fake) else _part(held, _layout(fake))
+            if held is None or writes + just != _writes(fake):
+                return None
+            if not all(self._is_alone(origin)(origin.value) for origin in held.origins):
+                return None
+            return _part(held, _layout(fake))
         variable = self._variables.get(id(fake))
         if variable is None or not _tells(variable, fake) or _writes(fake) != just:
             return None
-        if variable.value is None or not held_alone(variable.value):
+        if not self._is_alone(variable)(variable.value):
             return None
         at = id(variable)
         return self._note(fake, Held((variable,), Value(lambda given: given[at]), True, _layout(fake)))
@@ -533,9 +553,9 @@ def _part(held: Held, layout: Layout) -> Held | None:
     return Held(held.origins, Value(compute), held.counts, layout, held.over)
 
 
-def _holds(number: Any) -> Callable[[Any], bool]:
+def _holds(number: Any, alone: Callable[[Any], bool]) -> Callable[[Any], bool]:
     def holds(tensor: Any) -> bool:
-        return _is_alone(tensor) and bool(tensor.item() == number)
+        return alone(tensor) and bool(tensor.item() == number)
 
     return holds
 
@@ -543,6 +563,11 @@ def _holds(number: Any) -> Callable[[Any], bool]:
 def _is_alone(tensor: Any) -> bool:
     """Whether it is one plain number that is no other tensor's, too."""
     return isinstance(tensor, torch.Tensor) and _is_one(tensor) and held_alone(tensor)
+
+
+def _is_alone_in_own_memory(tensor: Any) -> bool:
+    """The same, of a tensor whose memory is torch's alone, which it may make longer."""
+    return _is_alone(tensor) and tensor.untyped_storage().resizable()
 
 
 def _tells(variable: Tensor, fake: Any) -> bool:

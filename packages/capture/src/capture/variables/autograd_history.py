@@ -81,6 +81,8 @@ class Act:
     """The hook that was hung on it, which counts until it is removed."""
     waits: Any = None
     """What that hook calls, where it is to be called in a backward within the frame."""
+    then: Any = None
+    """The tensor's fake at that step, where it may be another one by now (`Tensor.data` was set)."""
 
     @property
     def is_over(self) -> bool:
@@ -158,7 +160,7 @@ class AutogradHistory:
             found = behind([tensor])
             leaves = {id(leaf) for leaf in found.leaves}
             for act in others:
-                if id(act.tensor.fake) in leaves or act.tensor.fake.grad_fn in found.nodes:
+                if id(act.tensor.fake) in leaves or id(act.then) in leaves or act.tensor.fake.grad_fn in found.nodes:
                     return act
             if not found.outside and leaves <= unseen.keys():
                 return unseen[next(iter(leaves))]  # nothing else says that it requires grad

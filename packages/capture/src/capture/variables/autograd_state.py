@@ -209,7 +209,7 @@ def _stand_in(m: Interpreter, tensor: Any, other: Any, wanted: bool) -> None:
     tensor.node, tensor.fake = other.node, other.fake
     m.recorder.fakes[id(tensor.fake)] = tensor
     if wanted:
-        m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is another in the frame"))
+        m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is another in the frame", then=tensor.fake))
 
 
 # Methods

@@ -67,7 +67,9 @@ def _register_hook(m: Interpreter, tensor: Tensor, args: Args, kwargs: Kwargs) -
     if any((act.waits is None) is later for act in acts if act.tensor is tensor and act.hook is not None):
         raise Unsupported("Tensor.register_hook() of hooks with and without effects")
     handle: Handle = m.effects.created(Handle(node))
-    m.recorder.autograd.note(Act(m.state.step, tensor, "a hook", hook=handle, waits=hook if later else None))
+    m.recorder.autograd.note(
+        Act(m.state.step, tensor, "a hook", hook=handle, waits=hook if later else None, then=tensor.fake)
+    )
     return handle
 
 
