@@ -128,6 +128,9 @@ copy_all = torch._foreach_copy_
 # Counts a write to each of a list of tensors; the public function is a frame around it.
 increment_versions = torch._C._increment_version
 
+# What a program promises of numbers in data, checked when it runs.
+promise = torch._check
+
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"
 

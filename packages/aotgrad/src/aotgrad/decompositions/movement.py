@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aotgrad import _torch
 from aotgrad.decompositions.layout import contiguous, suggested_format
 from aotgrad.decompositions.registry import decomposition
 from symshapes import is_unbacked
@@ -123,7 +124,7 @@ def repeat(x: Tensor, repeats: Any) -> Tensor:
     inserted = aten.view.default(contiguous(x), [n for length in size for n in (1, length)])
     for count, length in zip(repeats, size, strict=True):
         if is_unbacked(count):  # which `expand` takes for the length that there is where it is -1
-            torch._check(count >= 0, lambda count=count: f"Trying to create tensor with negative dimension {count}")
+            _torch.promise(count >= 0, lambda count=count: f"Trying to create tensor with negative dimension {count}")
         spread += [count, length]
         whole.append(count * length)
     copied = aten.clone.default(aten.expand.default(inserted, spread), memory_format=torch.contiguous_format)
