@@ -129,7 +129,7 @@ copy_all = torch._foreach_copy_
 increment_versions = torch._C._increment_version
 
 # What a program promises of numbers in data, checked when it runs.
-promise = torch._check
+promise: Callable[[Any, Callable[[], str]], None] = torch._check
 
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -124,7 +125,7 @@ def repeat(x: Tensor, repeats: Any) -> Tensor:
     inserted = aten.view.default(contiguous(x), [n for length in size for n in (1, length)])
     for count, length in zip(repeats, size, strict=True):
         if is_unbacked(count):  # which `expand` takes for the length that there is where it is -1
-            _torch.promise(count >= 0, lambda count=count: f"Trying to create tensor with negative dimension {count}")
+            _torch.promise(count >= 0, partial("Trying to create tensor with negative dimension {}".format, count))
         spread += [count, length]
         whole.append(count * length)
     copied = aten.clone.default(aten.expand.default(inserted, spread), memory_format=torch.contiguous_format)
