@@ -16,26 +16,93 @@ import capture
 from capture.ledger import Ledger
 from capture.report import Trace
 
-BODIES = {
-    "operations": "def g(x):\n    return x * 2",
-    "a built-in": "def g(x):\n    return x * len([1])",
-    "helpers": "def h(x):\n    return x + 1\ndef g(x):\n    return h(x) * 2, h",
-    "a global that is written": "n = 1\ndef g(x):\n    global n\n    n += 1\n    return x * n",
-    "a class": "class A:\n    def __init__(self, x):\n        self.x = x\ndef g(x):\n    return A(x + 1).x, [A(x)].__len__()",
-    "an object": "class A:\n    pass\ndef g(x):\n    made = A()\n    made.x = x * 2\n    return made",
-    "a function handed out": "def g(x):\n    y = x * 2\n    def h():\n        return y\n    return h",
-    "a break in a call": "def h(y):\n    k = lambda: z\n    z = y + 1\n    if z.sum() > 0:\n        return z * 2\n    return k()\n"
-    "def g(x):\n    y = h(x + 1)\n    return y + 1",
-    "a generator that is suspended": "def h(x):\n    yield x\n    yield x + 1\ndef g(x):\n    made = h(x)\n    return next(made) * 2, made",
-    "a class that is another by then": "class A:\n    pass\nclass B:\n    pass\ndef g(x):\n    global A, B\n    made = A()\n    A, B = B, A\n"
-    "    return made.__class__.__name__, A.__name__, made, x + 1",
-    "a break": "def g(x):\n    y = x + 1\n    if y.sum() > 0:\n        return len([y]) * y\n    return y",
+BODIES: dict[str, list[str]] = {
+    "operations": [
+        "def g(x):",
+        "    return x * 2",
+    ],
+    "a built-in": [
+        "def g(x):",
+        "    return x * len([1])",
+    ],
+    "helpers": [
+        "def h(x):",
+        "    return x + 1",
+        "def g(x):",
+        "    return h(x) * 2, h",
+    ],
+    "a global that is written": [
+        "n = 1",
+        "def g(x):",
+        "    global n",
+        "    n += 1",
+        "    return x * n",
+    ],
+    "a class": [
+        "class A:",
+        "    def __init__(self, x):",
+        "        self.x = x",
+        "def g(x):",
+        "    return A(x + 1).x, [A(x)].__len__()",
+    ],
+    "an object": [
+        "class A:",
+        "    pass",
+        "def g(x):",
+        "    made = A()",
+        "    made.x = x * 2",
+        "    return made",
+    ],
+    "a function handed out": [
+        "def g(x):",
+        "    y = x * 2",
+        "    def h():",
+        "        return y",
+        "    return h",
+    ],
+    "a break in a call": [
+        "def h(y):",
+        "    k = lambda: z",
+        "    z = y + 1",
+        "    if z.sum() > 0:",
+        "        return z * 2",
+        "    return k()",
+        "def g(x):",
+        "    y = h(x + 1)",
+        "    return y + 1",
+    ],
+    "a generator that is suspended": [
+        "def h(x):",
+        "    yield x",
+        "    yield x + 1",
+        "def g(x):",
+        "    made = h(x)",
+        "    return next(made) * 2, made",
+    ],
+    "a class that is another by then": [
+        "class A:",
+        "    pass",
+        "class B:",
+        "    pass",
+        "def g(x):",
+        "    global A, B",
+        "    made = A()",
+        "    A, B = B, A",
+        "    return made.__class__.__name__, A.__name__, made, x + 1",
+    ],
+    "a break": [
+        "def g(x):",
+        "    y = x + 1",
+        "    if y.sum() > 0:",
+        "        return len([y]) * y",
+        "    return y",
+    ],
 }
 
 
-def made(body: str) -> Any:
+def made(body: list[str]) -> Any:
     namespace: dict[str, Any] = {}
-    exec(body, namespace)
+    exec("\n".join(body), namespace)
     return namespace["g"]
 
 
@@ -51,7 +118,7 @@ def calling() -> Callable[..., Any]:
 
 @pytest.mark.filterwarnings("ignore::capture.CaptureWarning")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_fresh_code_goes(body: str) -> None:
+def test_fresh_code_goes(body: list[str]) -> None:
     compiled, x, codes = calling(), torch.ones(3), []
     for _ in range(3):
         g = made(body)
@@ -84,7 +151,7 @@ def test_memory_is_flat_where_each_call_makes_code() -> None:
 def test_reports_keep_what_lives() -> None:
     """What is told of living code stays, in order, however much dies after it."""
     compiled, x = calling(), torch.ones(3)
-    kept = [made(f"def g(x):\n    return x + {i}") for i in range(3)]
+    kept = [made(["def g(x):", f"    return x + {i}"]) for i in range(3)]
     for g in kept:
         compiled(g, x)
     report = capture.report(compiled)

@@ -95,17 +95,27 @@ def switch_values() -> dict[tuple[Any, tuple[Any, ...]], Any]:
     return found
 
 
-# What the public flags of libraries and of attention come down to, which refuse to be set where flags are frozen: reader and setter.
-LIBRARY_FLAGS: dict[str, tuple[Callable[[], bool], Callable[[bool], None]]] = {
-    "cuDNN": (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
-    "oneDNN": (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+# What the public flags of libraries and of attention come down to, which refuse to be set where flags are frozen: reader, setter, and
+# the method of at::Context that reads it.
+Flag = tuple[Callable[[], bool], Callable[[bool], None], str]
+LIBRARY_FLAGS: dict[str, Flag] = {
+    "cuDNN": (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled, "userEnabledCuDNN"),
+    "oneDNN": (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, "userEnabledMkldnn"),
 }
-ATTENTION_FLAGS: dict[str, tuple[Callable[[], bool], Callable[[bool], None]]] = {
-    "flash": (torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
-    "memory efficient": (torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient),
-    "math": (torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math),
-    "cuDNN": (torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn),
-    "overrideable": (torch._C._get_overrideable_sdp_enabled, torch._C._set_sdp_use_overrideable),
+ATTENTION_FLAGS: dict[str, Flag] = {
+    "flash": (torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash, "userEnabledFlashSDP"),
+    "memory efficient": (
+        torch._C._get_mem_efficient_sdp_enabled,
+        torch._C._set_sdp_use_mem_efficient,
+        "userEnabledMemEfficientSDP",
+    ),
+    "math": (torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math, "userEnabledMathSDP"),
+    "cuDNN": (torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn, "userEnabledCuDNNSDP"),
+    "overrideable": (
+        torch._C._get_overrideable_sdp_enabled,
+        torch._C._set_sdp_use_overrideable,
+        "userEnabledOverrideableSDP",
+    ),
 }
 
 # What makes nested tensors beneath the public functions, which read their arguments' data first.

@@ -130,21 +130,16 @@ class _DispatchMode(TorchDispatchMode):
     """Changes nothing but the depth of modes."""
 
 
-def _flags(
-    words: str,
-    flags: Mapping[str, tuple[Callable[[], bool], Callable[[bool], None]]],
-    twins: Mapping[str, str],
-    read_by: tuple[Callable[..., Any], ...],
-) -> dict[str, Setting]:
-    """A row for each flag, by what of at::Context reads it."""
+def _flags(words: str, flags: Mapping[str, _torch.Flag], read_by: tuple[Callable[..., Any], ...]) -> dict[str, Setting]:
+    """A row for each flag."""
     return {
         f"{words} {name}": Setting(
             read,
-            native=(f"_ZNK2at7Context{len(twins[name])}{twins[name]}Ev", "context", 8),
+            native=(f"_ZNK2at7Context{len(twin)}{twin}Ev", "context", 8),
             changes=_changes(read, write, (), True, False),
             read_by=read_by,
         )
-        for name, (read, write) in flags.items()
+        for name, (read, write, twin) in flags.items()
     }
 
 
@@ -160,13 +155,6 @@ _ATTENDING = (
     *_with_operators(torch.nn.functional.scaled_dot_product_attention),
     torch.nn.functional.multi_head_attention_forward,
 )
-_ATTENTION = {
-    "flash": "userEnabledFlashSDP",
-    "memory efficient": "userEnabledMemEfficientSDP",
-    "math": "userEnabledMathSDP",
-    "cuDNN": "userEnabledCuDNNSDP",
-    "overrideable": "userEnabledOverrideableSDP",
-}
 
 # The default dtype and determinism are the process's: changed for the microseconds of the comparison, at import.
 _DETERMINISM = _changes(_is_deterministic, _torch.set_deterministic, (), (True, False), (True, True), (False, False))
@@ -235,13 +223,8 @@ SETTINGS: dict[str, Setting] = {
         changes=(_DispatchMode, _nested(_DispatchMode, _DispatchMode)),
         in_thread_keys=True,
     ),
-    **_flags(
-        "layers by",
-        _torch.LIBRARY_FLAGS,
-        {"cuDNN": "userEnabledCuDNN", "oneDNN": "userEnabledMkldnn"},
-        _RECURRENT,
-    ),
-    **_flags("attention by", _torch.ATTENTION_FLAGS, _ATTENTION, _ATTENDING),
+    **_flags("layers by", _torch.LIBRARY_FLAGS, _RECURRENT),
+    **_flags("attention by", _torch.ATTENTION_FLAGS, _ATTENDING),
 }
 
 READ_BY: dict[int, tuple[str, ...]] = {
