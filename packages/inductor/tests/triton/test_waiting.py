@@ -12,12 +12,13 @@ if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
 
 PROGRAM = """
-import re, torch, aotgrad, triton
+import re, torch, aotgrad
 from triton.backends.compiler import GPUTarget
 from inductor import Options
 from inductor.api import lowered
 from inductor.backends import Devices
 from inductor.triton import TritonBackend
+from inductor.triton.assembling import compile_kernel
 from inductor.triton.building import make_function
 from inductor.triton.binary import Binary
 from inductor.triton.forms import only_blocks, printed
@@ -39,11 +40,12 @@ def check(program, *sizes):
         function = make_function(source.text, kernel.name)
         ast = source_of(function, kernel, blocks, bytes([255] * (len(kernel.args) // 8 + 1)), narrow=False)
         for arch in (80, 90):
-            made = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options=blocks.options)
+            made = compile_kernel(ast, GPUTarget("cuda", arch, 32), blocks.options)
+            made, binary = made[0], Binary.of(*made)
             found = [m.start() for m in re.finditer(WAIT, made.asm["ptx"])]
             first = re.search(MEMORY, made.asm["ptx"]).start()
-            early = Binary.of(made).early
-            assert Binary.read(Binary.of(made).files()) == Binary.of(made)
+            early = binary.early
+            assert Binary.read(binary.files()) == binary
             assert "launch_dependents" not in made.asm["ptx"]
             print(kernel.body.ops[-1].mode, blocks.stages, blocks.shared, arch, len(found), early, not found or found[0] < first)
 check(lambda x: x.exp(), (4096, 64))
