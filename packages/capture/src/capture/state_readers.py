@@ -91,7 +91,9 @@ def _flag_at(setting: Setting, context: int, size: int) -> int | None:
     pairs = _observed(setting, lambda: ctypes.string_at(context, size))
     if {public for _, public in pairs} != {True, False}:
         return None
-    found = [at for at in range(size - 7) if all(observed[at] == public for observed, public in pairs)]
+    wanted = tuple(public for _, public in pairs)
+    bytes_by_place = zip(*(observed[: max(size - 7, 0)] for observed, _ in pairs), strict=True)
+    found = [at for at, observed in enumerate(bytes_by_place) if observed == wanted]
     return context + found[0] if len(found) == 1 else None
 
 
