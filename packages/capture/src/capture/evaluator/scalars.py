@@ -123,6 +123,11 @@ class Term:
     over: bool = False
 
 
+def _is_same(told: Held | Term) -> bool:
+    """Whether it is the same at each call: of numbers alone, or of what constants were written over."""
+    return told.over or not told.origins
+
+
 #: Types of arguments that hold no others.
 _LEAVES = frozenset({*_PLAIN, torch.Tensor, FakeTensor, Held, Term, Value, Number})
 
@@ -287,7 +292,7 @@ class ScalarTensors:
         return all(map(self._is_steady, (self._numbers[symbol] for symbol in symbols)))
 
     def _is_steady(self, held: Held) -> bool:
-        return held.over or all(
+        return _is_same(held) or all(
             origin.source is not None and origin.value is not None and self._steady(origin.source, origin.value.item())
             for origin in held.origins
         )
@@ -305,7 +310,7 @@ class ScalarTensors:
     def number(self, fake: Any, of_inputs: bool) -> Any:
         """What a tensor holds, a number or a list, `of_inputs` where inputs tell it that held the same so far, too; None where it is not known. No guard."""
         held = None if self._lost else self._of(fake)
-        if held is None or (held.origins and not held.over and not (of_inputs and self._is_steady(held))):
+        if held is None or not (_is_same(held) or (of_inputs and self._is_steady(held))):
             return None
         try:
             value = held.now()
@@ -399,7 +404,7 @@ class ScalarTensors:
         if origins:
             if not _is_one(result):
                 return
-            over = all(leaf.over or not leaf.origins for leaf in leaves if isinstance(leaf, Held | Term))
+            over = all(_is_same(leaf) for leaf in leaves if isinstance(leaf, Held | Term))
             held = Held(tuple(origins.values()), Value(compute), False, _layout(result), over)
         else:
             made = _Made(compute, result.device, _layout(result))
@@ -434,7 +439,7 @@ class ScalarTensors:
         if len(held) < len(symbols):
             return leaf
         origins = tuple([origin for each in held for origin in each.origins])
-        over = all(each.over or not each.origins for each in held)
+        over = all(map(_is_same, held))
         return Term(origins, Number(_condition(leaf.node.expr, symbols), tuple([each.value for each in held])), over)
 
     def _write(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -476,7 +481,7 @@ class ScalarTensors:
             function(found, *real, **named)
             return found
 
-        constant = not any(isinstance(leaf, Held) and leaf.origins and not leaf.over for leaf in leaves)
+        constant = all(_is_same(leaf) for leaf in leaves if isinstance(leaf, Held))
         over = constant and (held.over or target is not operator.setitem or (_is_one(fake) and _is_all(others[0])))
         return Held(tuple(origins.values()), Value(compute), False, held.layout, over)
 
