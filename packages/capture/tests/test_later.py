@@ -51,6 +51,24 @@ def test_who_asks_while_another_thread_makes_it_gets_it_too() -> None:
     assert type(later.made) is Thing
 
 
+def test_who_looks_while_another_thread_makes_it_gets_what_that_made() -> None:
+    made = object()
+    later = Later(lambda: made)
+    assert later.made is made
+    # As a thread that found nothing there, and was stopped then.
+    assert Later.__getattr__(later, "made") is made
+    others: list[object] = []
+
+    def make() -> object:
+        if not others:
+            others.append(None)
+            others[0] = second.made
+        return object()
+
+    second = Later(make)
+    assert second.made is others[0] is second.made
+
+
 def test_it_has_nothing_else() -> None:
     with pytest.raises(AttributeError, match="other"):
         Later(Thing).other

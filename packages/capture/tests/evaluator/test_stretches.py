@@ -21,7 +21,6 @@ from torch.masked import masked_tensor
 
 import capture
 from capture import resume
-from capture.later import Later
 
 Make = Callable[[], torch.Tensor]
 
@@ -731,21 +730,3 @@ def test_a_run_of_more_is_cut_into_a_few():
 def test_with_fullgraph_the_kind_is_told():
     with pytest.raises(capture.GraphBreakError, match="NestedTensor"):
         capture.compile(run_of_operations, fullgraph=True)(jagged())
-
-
-def test_who_looks_while_another_thread_makes_it_gets_what_that_made() -> None:
-    made = object()
-    later = Later(lambda: made)
-    assert later.made is made
-    # As a thread that found nothing there, and was stopped then.
-    assert Later.__getattr__(later, "made") is made
-    others: list[object] = []
-
-    def make() -> object:
-        if not others:
-            others.append(None)
-            others[0] = second.made
-        return object()
-
-    second = Later(make)
-    assert second.made is others[0] is second.made
