@@ -34,7 +34,7 @@ from inductor.lowerings.alignment import leaves_misaligned
 from inductor.lowerings.registry import READS_MEMORY, is_tensor
 from inductor.options import Options
 from inductor.parts import Parts
-from inductor.passes import channels_last, draw_in_kernels, freeze, select, start_from_addends
+from inductor.passes import channels_last, draw_in_kernels, freeze, row_major, select, start_from_addends
 from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
 from inductor.schedule import ExternStep, Schedule, schedule
@@ -100,6 +100,7 @@ def prepare_graph(
         start_from_addends(graph, traits)
         if options.channels_last:
             channels_last(graph, traits, LOWERINGS)
+        row_major(graph, LOWERINGS, lambda node: node.target not in LOWERINGS or node.target in READS_MEMORY)
 
 
 def fuses_attention(device: torch.device, dtype: torch.dtype, drops: bool, options: Options | None = None) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from inductor_relaid import hold, traced
 from torch import fx
 
 import aotgrad
@@ -34,35 +35,15 @@ def twice(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return F.conv2d(F.conv2d(x, w, padding=1), w)
 
 
-def traced(program: Any, *inputs: torch.Tensor, train: bool = False) -> fx.GraphModule:
-    mode = FakeMode(ShapeEnv())
-    fakes = [mode.from_tensor(t, source=f"x{i}", policy=[DimPolicy.STATIC] * t.dim()) for i, t in enumerate(inputs)]
-    return (aotgrad.trace_joint if train else aotgrad.trace_inference)(program, fakes).module
-
-
 def copies(module: fx.GraphModule) -> list[torch.memory_format]:
     return [n.kwargs["memory_format"] for n in module.graph.nodes if n.target is aten.clone.default if n.kwargs]
 
 
 def checked(program: Any, *inputs: torch.Tensor) -> fx.GraphModule:
-    """The graph with channels last, whose results are eager's in values and strides, and whose fake values are true."""
+    """The graph with channels last, which is held against eager."""
     module = traced(program, *inputs)
     assert channels_last(module.graph, traits)
-    module.graph.lint()
-    module.recompile()
-
-    class Checking(fx.Interpreter):
-        def run_node(self, n: fx.Node) -> Any:
-            result = super().run_node(n)
-            if isinstance(result, torch.Tensor):
-                known = zip(result.stride(), n.meta["val"].stride(), result.shape, strict=True)
-                assert all(a == b for a, b, size in known if size != 1), n.format_node()
-            return result
-
-    found, expected = Checking(module).run(*inputs), program(*inputs)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-        assert one.stride() == other.stride()
+    hold(module, program, *inputs)
     return module
 
 

@@ -12,6 +12,7 @@ from inductor.passes.graph_rows import GRAPH_PASSES
 from inductor.passes.graphs import GraphPass, rewrite_graph
 from inductor.passes.layouts import channels_last
 from inductor.passes.patterns import BodyMatch, GraphMatch, Var, call_of, op_of
+from inductor.passes.row_major import row_major
 from inductor.passes.selection import Selection, select
 from inductor.passes.sums import start_from_addends
 
@@ -41,6 +42,7 @@ __all__ = [
     "hold",
     "op_of",
     "rewrite_graph",
+    "row_major",
     "select",
     "start_from_addends",
 ]

@@ -1,0 +1,96 @@
+"""Values that a graph copies to row-major order, as the input of every normalisation: they lie so from the start.
+
+Eager gives a sum the strides of its first transposed operand, so after a convolution whose result is transposed (a speech or vision
+encoder's stem) all of a residual stream is column-major, and each layer reads it across memory. Here the first such value is copied
+once, by the loop that computes it, and what follows from it has row-major strides by eager's own rules.
+
+In: a traced graph with fake values in `meta["val"]`, of inference or of forward and backward together. Out: the same graph, its
+results' strides included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from inductor.passes.layouts import free_of_strides
+from inductor.passes.patterns import is_static
+from inductor.passes.relaying import Relaying, Stays, counts_in_memory
+from symshapes import facts_if_operator, is_dense
+
+aten = torch.ops.aten
+
+
+def row_major(graph: fx.Graph, free: Collection[Any], apart: Callable[[fx.Node], bool]) -> int:
+    """Store values that are copied to row-major order in that order; how many begin so now.
+
+    Args:
+        free: operators that compute the same of arguments with any strides.
+        apart: whether a call reads its arguments from memory, so that a value which is used before and behind it is stored.
+
+    A value stays as it is where anything but the loops that compute it would have to copy it, or what is made of it, back.
+    """
+    copies = [*_copies(graph)]
+    candidates = dict.fromkeys(_first(copy.all_input_nodes[0]) for copy in copies)
+    if not candidates or counts_in_memory(graph):
+        return 0
+    if not all(is_static(node.meta["val"]) for node in graph.nodes if "val" in node.meta):
+        return 0
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    fences = [place for node, place in places.items() if apart(node)]
+    allowed = free_of_strides(free)
+    begun = 0
+    for root in candidates:
+        uses = sorted(places[user] for user in root.users)
+        if any(uses[0] <= fence < uses[-1] for fence in fences) and _relay(graph, root, allowed):
+            begun += 1
+    for copy in copies if begun else ():
+        (copied,) = copy.all_input_nodes
+        if copied.meta["val"].is_contiguous() and all(user.op != "output" for user in copy.users):
+            copy.replace_all_uses_with(copied)
+            graph.erase_node(copy)
+    return begun
+
+
+def _copies(graph: fx.Graph) -> Iterator[fx.Node]:
+    """Copies in row-major order of elementwise results that have their dimensions in another."""
+    for node in graph.find_nodes(op="call_function", target=aten.clone.default):
+        if node.kwargs.get("memory_format") is torch.contiguous_format and _is_transposed(node.all_input_nodes[0]):
+            yield node
+
+
+def _is_transposed(node: fx.Node) -> bool:
+    facts = facts_if_operator(node.target)
+    if facts is None or not facts.elementwise:
+        return False
+    value = node.meta["val"]
+    return isinstance(value, torch.Tensor) and is_static(value) and is_dense(value) and not value.is_contiguous()
+
+
+def _first(node: fx.Node) -> fx.Node:
+    """The first of the elementwise results that hand these strides on to the node."""
+    strides = node.meta["val"].stride()
+    while True:
+        sources = (
+            each for each in node.all_input_nodes if _is_transposed(each) and each.meta["val"].stride() == strides
+        )
+        if (source := next(sources, None)) is None:
+            return node
+        node = source
+
+
+def _relay(graph: fx.Graph, root: fx.Node, allowed: Collection[Any]) -> bool:
+    plan = Relaying(allowed)
+    try:
+        for node in graph.nodes:
+            wanted = {root: torch.contiguous_format} if root in node.all_input_nodes else {}
+            plan.visit(node, wanted)
+    except Stays:
+        return False
+    if not plan.values or any(None in arguments.values() for arguments in plan.copies.values()):
+        return False
+    plan.apply(graph)
+    return True
