@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -96,3 +97,36 @@ def test_a_hook_that_is_not_followed() -> None:
         with torch.inference_mode():
             results.append(fn(torch.nn.Parameter(torch.ones(3)), torch.ones(3)))
     assert torch.equal(*results)
+
+
+def written_in_a_try(x: torch.Tensor, given: torch.Tensor) -> object:
+    x = x * 2
+    try:
+        given[0] = given[1]
+    except RuntimeError as error:
+        return x, str(error)
+    return x
+
+
+def viewed_in_a_try(x: torch.Tensor, given: torch.Tensor) -> object:
+    try:
+        return given.view(3, 1).add_(x[0])
+    except RuntimeError as error:
+        return str(error)
+
+
+def asked_for_gradients(x: torch.Tensor, given: torch.Tensor) -> object:
+    try:
+        return given.requires_grad_()
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@pytest.mark.parametrize("program", [written_in_a_try, viewed_in_a_try, asked_for_gradients])
+def test_what_torch_refuses_of_an_inference_tensor_is_caught(program: Callable[..., object]) -> None:
+    with torch.inference_mode():
+        given = torch.ones(3)
+    compiled = capture.compile(program, backend="eager")
+    for _ in range(2):
+        expected, got = program(torch.ones(3), given), compiled(torch.ones(3), given)
+        assert str(got) == str(expected) and "nference" in str(got)

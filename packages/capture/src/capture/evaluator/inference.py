@@ -6,7 +6,6 @@ is an inference tensor, which the graph's result is not: `departures` makes one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 
 from capture._torch import inference_guard, is_inference
 from capture.errors import Unsupported
-from capture.variables.tensors import Tensor
 
 _NOTHING = nullcontext()
 
@@ -30,6 +28,8 @@ class InferenceBlocks:
         self.met = False
         #: Whether the mode was in force where the frame begins.
         self.before = torch.is_inference_mode_enabled()
+        #: Fakes of inference tensors from outside, and how often they were written to when they were made.
+        self._given: list[tuple[Any, int]] = []
 
     @property
     def inside(self) -> bool:
@@ -60,13 +60,17 @@ class InferenceBlocks:
         self._entered.pop()[1].__exit__(None, None, None)
         return torch.is_grad_enabled()
 
-    def written(self, tensors: Iterable[Tensor]) -> None:
+    def given(self, value: torch.Tensor, fake: Any) -> None:
+        """A tensor from outside has this fake."""
+        if not self.before and is_inference(value):
+            self._given.append((fake, fake._version))
+
+    def written(self) -> None:
         """Something was written. The graph, which is outside of all blocks, may write to no inference tensor that it is given."""
-        if not self._entered or self.before:
-            return
-        for each in tensors:
-            if each.value is not None and is_inference(each.value) and each.fake._version != each.node.meta["version"]:
+        if any(fake._version != version for fake, version in self._given):
+            if self._entered:
                 raise Unsupported("a write, in inference mode, to an inference tensor from outside")
+            raise Unsupported("a write, outside of inference mode, to an inference tensor, which torch refuses")
 
     def undo(self) -> None:
         """Leave all."""

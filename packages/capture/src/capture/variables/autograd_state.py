@@ -186,6 +186,8 @@ def require_grad(m: Interpreter, tensor: Any, wanted: bool) -> None:
         return
     if tensor.fake.grad_fn is not None or (wanted and not _differentiable(tensor.fake.dtype)):
         raise Unsupported("Tensor.requires_grad_() of what it cannot be asked of")
+    if wanted and not m.recorder.inference.before and _of_inference_mode(tensor):
+        raise Unsupported("Tensor.requires_grad_() of an inference tensor")
     if tensor.value is None:
         m.recorder.record("call_method", "requires_grad_", [tensor, Constant(wanted)], {})
         m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is made in the frame", made=True))
