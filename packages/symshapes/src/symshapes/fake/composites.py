@@ -452,11 +452,16 @@ if _torch.MATMUL_NEEDS_INTS:
 def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
     """What is called in a function's place where numbers among its arguments (in lists too) are symbols, or steps many, or fakes tell less.
 
-    A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not.
+    A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not, nor
+    where numbers that tensors hold are sizes.
     """
-    if any(map(_is_symbol, arguments)) or (
-        type(function) is BuiltinFunctionType
-        and (function in RECURRENT or function in PACKING or function is F.one_hot)
+    if (
+        any(map(_is_symbol, arguments := tuple(arguments)))
+        or (function in RESAMPLING and any(map(_is_number_in_tensor, arguments)))
+        or (
+            type(function) is BuiltinFunctionType
+            and (function in RECURRENT or function in PACKING or function is F.one_hot)
+        )
     ):
         owner = getattr(function, "__self__", None)
         if not isinstance(owner, Tensor):
@@ -464,6 +469,13 @@ def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
         composite = COMPOSITES.get(getattr(Tensor, function.__name__, None))
         return function if composite is None else functools.partial(composite, owner)
     return function
+
+
+def _is_number_in_tensor(value: Any) -> bool:
+    """Whether it is a number that a tensor holds, or a list with some."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_number_in_tensor, value))
+    return isinstance(value, Tensor) and not value.dim()
 
 
 def _is_symbol(value: Any) -> bool:
