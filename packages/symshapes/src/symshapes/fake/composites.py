@@ -7,7 +7,7 @@ Where the C++ would ask a hundred questions about sizes for what their expressio
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, cast
 
 import torch
@@ -24,6 +24,7 @@ from symshapes.fake.packing import PACKING
 from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
+from symshapes.fake.sequence_losses import SEQUENCE_LOSSES
 from symshapes.fake.signals import SIGNALS
 from symshapes.fake.uncounted import UNCOUNTED, dropout
 from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
@@ -433,6 +434,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     **PACKING,
     **RECURRENT,
     **RESAMPLING,
+    **SEQUENCE_LOSSES,
     **SIGNALS,
     **UNCOUNTED,
 }
@@ -449,6 +451,11 @@ if _torch.MATMUL_NEEDS_INTS:
     }
 
 
+_FUNCTIONS = (BuiltinFunctionType, FunctionType)
+#: Those that symbols alone do not make necessary.
+_ALWAYS = frozenset({*RECURRENT, *PACKING, *SEQUENCE_LOSSES, F.one_hot})
+
+
 def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
     """What is called in a function's place where numbers among its arguments (in lists too) are symbols, or steps many, or fakes tell less.
 
@@ -458,10 +465,7 @@ def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
     if (
         any(map(_is_symbol, arguments := tuple(arguments)))
         or (function in RESAMPLING and any(map(_is_number_in_tensor, arguments)))
-        or (
-            type(function) is BuiltinFunctionType
-            and (function in RECURRENT or function in PACKING or function is F.one_hot)
-        )
+        or (type(function) in _FUNCTIONS and function in _ALWAYS)
     ):
         owner = getattr(function, "__self__", None)
         if not isinstance(owner, Tensor):
