@@ -85,3 +85,31 @@ def test_an_image_is_resized_as_data_says(name: str, backend: str) -> None:
     for numbers in ([0, 3], [-1, 2]):
         sizes = torch.tensor(numbers)
         assert outcome(compiled, IMAGE, sizes) is outcome(resized, IMAGE, sizes) is RuntimeError, numbers
+
+
+def test_a_size_is_the_number_that_it_was_made_of() -> None:
+    """As models assert it, whose error's text is computed."""
+
+    def rows(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        n = i.max()
+        y = x.new_zeros(n, 3)
+        assert list(y.size()) == [n, 3], f"of other sizes: {y.size()}"
+        if y.shape[0] != n or n < y.shape[0]:
+            return y
+        return y + n
+
+    compiled = meta.compile(rows, backend="eager", fullgraph=True)
+    for i in (torch.tensor([1, 4]), torch.tensor([0, 0])):
+        assert torch.equal(compiled(ROW, i), rows(ROW, i))
+
+
+def test_a_size_is_not_the_number_that_was_written_there_since() -> None:
+    def rows(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        n = i.max()
+        y = x.new_zeros(n, 3)
+        n.data.add_(1)
+        return y if y.shape[0] == n else y + 1
+
+    compiled = meta.compile(rows, backend="eager")
+    for i in (torch.tensor([1, 4]), torch.tensor([2, 0])):
+        assert torch.equal(compiled(ROW, i), rows(ROW, i))

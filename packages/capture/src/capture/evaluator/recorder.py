@@ -562,7 +562,7 @@ class GraphRecorder:
             raise EvaluateAgain("numbers that tensors hold")
         else:
             number = self._scalars.truth(tensor.fake, self._state.where())
-        return number
+        return self.fake_mode.certain(tensor.fake) if number is None else number
 
     def _try_with_numbers(self, expr: Any) -> None:
         """Evaluate again with the numbers that tensors hold now, if nothing goes on without those of an expression."""
