@@ -25,6 +25,7 @@ from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
 from symshapes.fake.sequence_losses import SEQUENCE_LOSSES
+from symshapes.fake.sequences import SEQUENCES
 from symshapes.fake.signals import SIGNALS
 from symshapes.fake.uncounted import UNCOUNTED, dropout
 from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
@@ -434,6 +435,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     **PACKING,
     **RECURRENT,
     **RESAMPLING,
+    **SEQUENCES,
     **SEQUENCE_LOSSES,
     **SIGNALS,
     **UNCOUNTED,
