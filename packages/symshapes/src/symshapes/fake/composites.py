@@ -20,6 +20,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
 from symshapes.facts.layout import lies_in_order, same_size
 from symshapes.fake.averages import AVERAGES
+from symshapes.fake.one_hot import one_hot
 from symshapes.fake.packing import PACKING
 from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
@@ -394,13 +395,6 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
         at = wrap_dim(dim, input.dim())
         return input.view([*input.shape[:at], *sizes, *input.shape[at + 1 :]])
     return torch.Tensor.unflatten(input, dim, sizes)  # type: ignore[no-untyped-call]
-
-
-def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """`torch.nn.functional.one_hot`, which does not ask a fake for classes out of range: who runs it does."""
-    input.fake_mode.risks += 1  # type: ignore[attr-defined]
-    found: Tensor = F.one_hot(input, num_classes)
-    return found
 
 
 COMPOSITES: dict[Any, Callable[..., Any]] = {
