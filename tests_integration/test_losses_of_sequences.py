@@ -42,9 +42,25 @@ def test_lengths_in_tensors(backend: str, dtype: str, joined: bool, reduction: s
     assert compiled.session.report.graph_count == 1
 
 
-@pytest.mark.parametrize("reduction", ["sum", "none"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_lengths_that_are_numbers(reduction: str) -> None:
     compiled = meta.compile(loss, fullgraph=True)
     targets = torch.randint(1, LABELS, (BATCH, 5), generator=torch.Generator().manual_seed(1))
     check(compiled, targets, (STEPS, 9, 3), (4, 3, 5), reduction)
     check(compiled, targets, (STEPS, STEPS, STEPS), (1, 1, 1), reduction)
+
+
+def test_the_mean_of_lengths_that_are_numbers_is_eagers() -> None:
+    def losses(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        given = logits.log_softmax(-1)
+        return (
+            F.ctc_loss(given, targets, [STEPS, 9, 3], [4, 0, 5]),  # no sequence counts as shorter than 1
+            torch.ctc_loss(given, targets, [STEPS, 9, 3], [4, 3, 5], 1, 1, True),
+            F.ctc_loss(given[:, 0], targets[0, :4], (STEPS,), (4,)),
+        )
+
+    compiled = meta.compile(losses, backend="eager", fullgraph=True)
+    logits = torch.randn(STEPS, BATCH, LABELS, generator=torch.Generator().manual_seed(0))
+    targets = torch.randint(2, LABELS, (BATCH, 5), generator=torch.Generator().manual_seed(1))
+    for found, wanted in zip(compiled(logits, targets), losses(logits, targets), strict=True):
+        assert torch.equal(found, wanted)

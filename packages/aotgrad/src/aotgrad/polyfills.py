@@ -12,13 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symshapes import taking_symbols
+from symshapes import is_unbacked, taking_symbols
 
 
-def _one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+def _one_hot(input: Tensor, num_classes: Any = -1) -> Tensor:
     """`one_hot`; a class out of range is refused by the kernel that looks it up in the list of all classes."""
-    if num_classes == -1 or input.numel() == 0:
-        return torch.nn.functional.one_hot(input, num_classes)
+    in_data = isinstance(num_classes, Tensor) or is_unbacked(num_classes)
+    if in_data or num_classes == -1 or input.numel() == 0:
+        found: Tensor = taking_symbols(torch.nn.functional.one_hot, ())(input, num_classes)
+        return found
     classes = torch.arange(num_classes, device=input.device)
     known = torch.gather(classes, 0, input.reshape(-1)).reshape(input.shape)
     return (known.unsqueeze(-1) == classes).to(torch.int64)

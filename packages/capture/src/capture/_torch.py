@@ -180,6 +180,9 @@ WRAPPING: tuple[Callable[..., Any], ...] = tuple(
 beneath_levels: Any = torch._C._DisableFuncTorch
 #: Operations made of others are so in Python where torch has that: beneath transforms its C++ takes no symbolic sizes.
 composed_in_python: Any = torch._C._EnablePythonDispatcher
+# What `saved_tensors_hooks` sets and takes back, which a reason for a break is to name by what it does.
+set_saved_tensor_hooks: Callable[..., None] = torch._C._autograd._push_saved_tensors_default_hooks
+take_saved_tensor_hooks: Callable[[], None] = torch._C._autograd._pop_saved_tensors_default_hooks
 # Saved-tensor hooks: which are in force, and that a transform can't have any.
 saved_tensor_hooks: Callable[[bool], Any] = torch._C._autograd._top_saved_tensors_default_hooks
 FORBID_SAVED_TENSOR_HOOKS: tuple[Callable[..., Any], ...] = (

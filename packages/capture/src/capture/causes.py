@@ -204,6 +204,13 @@ CAUSES: tuple[Cause, ...] = (
         r"dispatch mode is entered",
     ),
     Cause(
+        "B319", "break", "Autograd is watched",
+        "Anomaly mode and hooks on saved tensors see each operation that autograd notes, and each tensor that it keeps, as eager has them; a graph keeps others.",
+        "Enter such a block around what is compiled, where that runs as eager does, or only where `capture.is_compiling()` is false.",
+        "hooks on what autograd saves, which a graph does otherwise",
+        r"hooks on what autograd saves|anomaly mode",
+    ),
+    Cause(
         "B314", "break", "Function transforms, in a form that has none",
         "`vmap`, `grad`, `jvp` and their kin of `torch.func` are followed where a captured function applies them to tensors.",
         "Apply the transform within what is compiled, to a function of tensors.",

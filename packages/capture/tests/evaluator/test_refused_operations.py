@@ -273,3 +273,21 @@ def test_tensors_refused_by_built_in_functions() -> None:
     one, other = compute(x), capture.compile(compute)(x)
     assert one[1:3] == other[1:3]
     assert torch.equal(one[3], other[3])
+
+
+def test_what_watches_autograd_is_told_by_what_it_does() -> None:
+    """And not by the name that a function of C has, of many words that say nothing."""
+
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2):
+            return x.sin()
+
+    def looked_at(x: torch.Tensor) -> torch.Tensor:
+        with torch.autograd.set_detect_anomaly(True):
+            return x.sin()
+
+    for program, words in ((kept, "hooks on what autograd saves"), (looked_at, "anomaly mode")):
+        compiled, x = capture.compile(program), torch.ones(3, requires_grad=True)
+        assert torch.equal(compiled(x), program(x))
+        found = capture.report(compiled).breaks
+        assert found and all(words in each.reason and each.cause.id == "B319" for each in found)

@@ -120,6 +120,9 @@ class IndexPrinter:
             for other in rest:
                 first = f"{name}({first}, {other})"
             return first
+        if isinstance(expr, sympy.Abs):
+            (arg,) = expr.args
+            return f"at_least({self._print(arg, 0)}, {self._print(-arg, 0)})"
         return self._refuse(expr)
 
     @staticmethod

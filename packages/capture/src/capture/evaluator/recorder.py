@@ -27,6 +27,7 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.placeholders import resolved
 from capture.variables.program_state import Builder
+from capture.variables.read_again import ReadAgain
 from capture.variables.sequences import List, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
@@ -136,6 +137,7 @@ class GraphRecorder:
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards, self.fakes, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
         self.autograd = AutogradHistory()
+        self.read_again = ReadAgain(effects.ran_ahead)
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
         self.switches = Switches()
@@ -314,6 +316,7 @@ class GraphRecorder:
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if wrote:
             self.inference.written()
+            self.read_again.written(self.fake_mode.written)
             note_written(self._guards, self.fakes.values())
         plain = type(result) is not FakeTensor and self._is_plain(result)
         if plain and not acts:
@@ -560,7 +563,7 @@ class GraphRecorder:
             raise EvaluateAgain("numbers that tensors hold")
         else:
             number = self._scalars.truth(tensor.fake, self._state.where())
-        return number
+        return self.fake_mode.certain(tensor.fake) if number is None else number
 
     def _try_with_numbers(self, expr: Any) -> None:
         """Evaluate again with the numbers that tensors hold now, if nothing goes on without those of an expression."""

@@ -36,10 +36,13 @@ def _checkpoint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("a checkpoint with these arguments")
     if m.levels.inside:
         raise Unsupported("a checkpoint within a function transform")
+    m.recorder.read_again.require()
     saves = _saves(m, own["context_fn"]) if "context_fn" in own else None
     asked = m.recorder.asked_grad
     with m.effects.later.reading_twice():
         result, calls = m.subgraphs.checkpointed(lambda: m.calls.call(function, rest, given), saves)
+    if torch.is_grad_enabled():
+        m.recorder.read_again.note(calls, m.recorder.fake_mode.written)
     if not plain.get("preserve_rng_state", True) and any("effect" in node.meta for node in calls):
         # Of operations that write to their own, it is not told whether they draw what they write.
         raise Unsupported("a checkpoint that draws other random numbers when it computes again")

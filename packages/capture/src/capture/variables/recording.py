@@ -15,6 +15,7 @@ from torch import fx
 from capture.sources import Source
 
 from .autograd_history import AutogradHistory
+from .read_again import ReadAgain
 
 V = TypeVar("V")
 """What stands for a value of the program: ``base.Variable``, of which nothing here knows more."""
@@ -40,6 +41,8 @@ class Recorder(Protocol[V]):
 
     #: What the program did to autograd's graph.
     autograd: AutogradHistory
+    #: What backwards of checkpoints read again.
+    read_again: ReadAgain
     #: Counts the program's questions whether gradients are computed.
     asked_grad: int
 

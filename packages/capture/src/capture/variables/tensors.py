@@ -20,7 +20,7 @@ from capture.guards import GuardKind
 from capture.sources import Applied, Source
 from capture.tensor_attributes import is_leaf, is_nested, is_quantized, layout_of
 from capture.trace_rules import module_of
-from symshapes import is_open
+from symshapes import UnbackedError, is_open
 
 from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
@@ -397,6 +397,12 @@ class Tensor(Variable):
         if told is not None:
             return told
         tensor, rest = selected(m, self, _with_numbers(m, key))
+        if rest is None:
+            return tensor
+        try:
+            return m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
+        except Unsupported as problem:
+            tensor, rest = _selected_by_data(m, tensor, rest, problem)
         return tensor if rest is None else m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
@@ -413,7 +419,11 @@ class Tensor(Variable):
         if m.modes.active and m.modes.answer(operator.setitem, [self, key, value], {}) is not None:
             return
         tensor, rest = selected(m, self, _with_numbers(m, key))
-        m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
+        try:
+            m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
+        except Unsupported as problem:
+            tensor, rest = _selected_by_data(m, tensor, rest or Constant(...), problem)
+            m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         if self.has_own(m, "__contains__"):
@@ -484,6 +494,26 @@ def _with_numbers(m: Interpreter, key: Variable) -> Variable:
     if not ends or not all(end.is_index() for end in ends):
         return key
     return Slice(*(end.as_number(m, int) if isinstance(end, Tensor) else end for end in parts))
+
+
+def _selected_by_data(m: Interpreter, tensor: Any, key: Variable, problem: Unsupported) -> tuple[Any, Variable | None]:
+    """What `selected` gives with the numbers that tensors in a key hold, where only the run can tell them; raises `problem` of any other."""
+    if not isinstance(problem.__cause__, UnbackedError) or m.levels.inside:
+        raise problem
+    real = key.realize(m)
+    parts = [part.realize(m) for part in real.items] if type(real) is Tuple else [real]
+    with m.modes.silent():
+        numbers = [m.recorder.record("call_method", "item", [part], {}) if _is_place(part) else part for part in parts]
+    if all(one is other for one, other in zip(numbers, parts, strict=True)):
+        raise problem
+    return selected(m, tensor, Tuple(numbers))
+
+
+def _is_place(part: Variable) -> bool:
+    """Whether torch takes the one number that a tensor holds for a position, as it does of whole numbers without dimensions."""
+    if not isinstance(part, Tensor) or part.cls is not torch.Tensor or part.fake.dim():
+        return False
+    return part.is_index() and part.fake.dtype is not torch.uint8
 
 
 def _places_in(m: Interpreter, part: Variable) -> Variable | None:

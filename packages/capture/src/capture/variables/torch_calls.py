@@ -8,7 +8,13 @@ from typing import Any
 
 import torch
 
-from capture._torch import OpOverload, OpOverloadPacket, nested_from_list
+from capture._torch import (
+    OpOverload,
+    OpOverloadPacket,
+    nested_from_list,
+    set_saved_tensor_hooks,
+    take_saved_tensor_hooks,
+)
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
@@ -34,6 +40,11 @@ refuses(
 )  # fmt: skip
 # By the name of its place: what the program enters sees operations as they run, and no graph.
 refuses("torch.utils._python_dispatch.TorchDispatchMode.__enter__", why="a dispatch mode is entered")
+# What is kept for a backward, and by which operations, is a graph's own matter.
+refuses(
+    set_saved_tensor_hooks, take_saved_tensor_hooks, why="hooks on what autograd saves, which a graph does otherwise"
+)
+refuses(torch.is_anomaly_enabled, torch.set_anomaly_enabled, why="anomaly mode, which sees what autograd notes")
 
 
 #: The classes that have the methods of tensors that are written in C.

@@ -7,7 +7,7 @@ Where the C++ would ask a hundred questions about sizes for what their expressio
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, cast
 
 import torch
@@ -20,10 +20,13 @@ from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
 from symshapes.facts.layout import lies_in_order, same_size
 from symshapes.fake.averages import AVERAGES
+from symshapes.fake.one_hot import one_hot
 from symshapes.fake.packing import PACKING
 from symshapes.fake.products import linear, matmul, reshape
 from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
+from symshapes.fake.sequence_losses import SEQUENCE_LOSSES
+from symshapes.fake.sequences import SEQUENCES
 from symshapes.fake.signals import SIGNALS
 from symshapes.fake.uncounted import UNCOUNTED, dropout
 from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
@@ -394,13 +397,6 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return torch.Tensor.unflatten(input, dim, sizes)  # type: ignore[no-untyped-call]
 
 
-def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """`torch.nn.functional.one_hot`, which does not ask a fake for classes out of range: who runs it does."""
-    input.fake_mode.risks += 1  # type: ignore[attr-defined]
-    found: Tensor = F.one_hot(input, num_classes)
-    return found
-
-
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.reshape: reshape,
     torch.Tensor.reshape: reshape,
@@ -433,6 +429,8 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     **PACKING,
     **RECURRENT,
     **RESAMPLING,
+    **SEQUENCES,
+    **SEQUENCE_LOSSES,
     **SIGNALS,
     **UNCOUNTED,
 }
@@ -449,14 +447,21 @@ if _torch.MATMUL_NEEDS_INTS:
     }
 
 
+_FUNCTIONS = (BuiltinFunctionType, FunctionType)
+#: Those that symbols alone do not make necessary.
+_ALWAYS = frozenset({*RECURRENT, *PACKING, *SEQUENCE_LOSSES, F.one_hot})
+
+
 def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
     """What is called in a function's place where numbers among its arguments (in lists too) are symbols, or steps many, or fakes tell less.
 
-    A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not.
+    A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not, nor
+    where numbers that tensors hold are sizes.
     """
-    if any(map(_is_symbol, arguments)) or (
-        type(function) is BuiltinFunctionType
-        and (function in RECURRENT or function in PACKING or function is F.one_hot)
+    if (
+        any(map(_is_symbol, arguments := tuple(arguments)))
+        or (function in RESAMPLING and any(map(_is_number_in_tensor, arguments)))
+        or (type(function) in _FUNCTIONS and function in _ALWAYS)
     ):
         owner = getattr(function, "__self__", None)
         if not isinstance(owner, Tensor):
@@ -464,6 +469,13 @@ def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
         composite = COMPOSITES.get(getattr(Tensor, function.__name__, None))
         return function if composite is None else functools.partial(composite, owner)
     return function
+
+
+def _is_number_in_tensor(value: Any) -> bool:
+    """Whether it is a number that a tensor holds, or a list with some."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_number_in_tensor, value))
+    return isinstance(value, Tensor) and not value.dim()
 
 
 def _is_symbol(value: Any) -> bool:

@@ -5,12 +5,16 @@ In: each mask that an operation made. Out: one key for all that hold the same, s
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 import torch
 
+from symshapes.expr.symbols import is_unbacked
 from symshapes.fake.tensor import FakeTensor
+from symshapes.rules.by_operator import aten
 
 _SEQUENCES = (list, tuple, torch.Size)
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -25,11 +29,51 @@ class Content:
         self._key = key
         self._made_of = made_of
 
+    @property
+    def made_by(self) -> tuple[Any, tuple[Any, ...]]:
+        """The operator that made it, and what stands for its arguments; None of what comes from elsewhere."""
+        return self._key if isinstance(self._made_of, tuple) else (None, ())
+
     def __hash__(self) -> int:
         return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Content) and self._key == other._key
+
+
+#: By operator, how it compares numbers.
+_COMPARISONS: dict[Any, Any] = {
+    op: compare
+    for name, compare in {
+        "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    }.items()
+    for op in (*aten(f"{name}.Scalar"), *aten(f"{name}.Tensor"))
+}  # fmt: skip
+
+
+def comparison_of(tensor: FakeTensor) -> bool | None:
+    """What a comparison certainly is whose answer a tensor holds, of numbers that only the run can tell; None where it is not certain."""
+    content = content_of(tensor)
+    func, parts = (None, ()) if content is None else content.made_by
+    if func not in _COMPARISONS:
+        return None
+    mode: Any = tensor.fake_mode
+    env, given = mode.shape_env, 0
+    numbers: list[Any] = []
+    for part in parts:
+        is_given = not isinstance(part, Content)
+        given += is_given
+        if is_given:
+            numbers.append(env.symint(part[1]) if part[0] is torch.SymInt else None)
+        else:
+            numbers.append(mode.counts.get((part, "item")))
+    if len(numbers) != 2 or not all(map(is_unbacked, numbers)):
+        return None
+    if given and any(env.range_of(number.node.expr).upper != inf for number in numbers):
+        return None  # a number beside a tensor is compared in the tensor's dtype, which has room for less
+    told = _COMPARISONS[func](*numbers)
+    known: bool | None = told if isinstance(told, bool) else env.statically_known(told.node.expr)
+    return known
 
 
 def state_of(tensor: FakeTensor) -> Any:
@@ -66,6 +110,8 @@ def _part(value: Any) -> Any:
         return content_of(value)
     if isinstance(value, _PLAIN):
         return type(value), value
+    if type(value) is torch.SymInt:
+        return torch.SymInt, value.node.expr
     if isinstance(value, _SEQUENCES):
         parts = _parts(value)
         return None if None in parts else parts

@@ -14,7 +14,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import ANYTHING, NOTHING, OperatorFacts, errors
 from symshapes.facts.layout import same_size
-from symshapes.fake.contents import content_of, note_content
+from symshapes.fake.contents import comparison_of, content_of, note_content
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -334,6 +334,10 @@ class FakeMode(InfraMode):
     def number_in(self, tensor: FakeTensor) -> Any:
         """What stands for the one number that a fake holds now; None where nobody has asked for it since it was written to."""
         return self.counts.get((content_of(tensor), "item"))
+
+    def certain(self, tensor: Any) -> bool | None:
+        """Whether a comparison of numbers in data, whose answer a fake holds, is true; None where only the run can tell."""
+        return comparison_of(tensor)
 
     def _note_unsaid(self, written: list[FakeTensor]) -> None:
         self.effects += bool(written)

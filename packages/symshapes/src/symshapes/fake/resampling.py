@@ -27,6 +27,7 @@ _ANTIALIASED = {
     "lanczos": "_upsample_lanczos2d_aa",
 }
 _EXACT = 1 << 16
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def scaled_size(length: Any, scale: Any) -> Any:
@@ -80,6 +81,8 @@ def interpolate(
     """`torch.nn.functional.interpolate`. What it does not take goes to torch's, which says so."""
     spatial = input.dim() - 2
     sizes = list(size) if isinstance(size, (list, tuple)) else [size] * spatial
+    if all(map(_is_whole, sizes)):  # others torch refuses
+        sizes = [each.item() if isinstance(each, Tensor) else each for each in sizes]
     scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * spatial
     name = _operator(mode, input.dim(), antialias)
     smooth = mode not in ("nearest", "nearest-exact", "area")
@@ -109,6 +112,10 @@ def interpolate(
         return _area(input, sizes)
     more = (bool(align_corners),) if smooth else ()
     return _resized(name, input, sizes, None if scale_factor is None else scales, *more)
+
+
+def _is_whole(size: Any) -> bool:
+    return not isinstance(size, Tensor) or (not size.dim() and size.dtype in _WHOLE)
 
 
 def _operator(mode: str, rank: int, antialias: bool) -> str | None:

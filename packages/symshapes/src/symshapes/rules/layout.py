@@ -303,7 +303,9 @@ def _are_unlike(one: Size, two: Size) -> bool:
 
 def _is_same(one: Size, two: Size) -> bool:
     """Whether two sizes are known to be equal; never guards."""
-    return one is two or same_size(one, two)
+    if one is two or same_size(one, two):
+        return True
+    return (is_unbacked(one) or is_unbacked(two)) and sure(one == two)
 
 
 def _is_multiple(one: Size, two: Size) -> bool:

@@ -269,10 +269,11 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
     sizes: list[Size] = []
     strides: list[Size] = [0] * len(size)
     if not self.size:
-        if any(type(wanted) is int and wanted == -1 for wanted in size):
-            raise RuntimeError(
-                "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0"
-            )
+        for dim, wanted in enumerate(size):
+            if type(wanted) is int and wanted == -1:
+                raise _not_there(wanted, 0)()
+            if _may_be_negative(wanted):
+                demand(wanted >= 0, _not_there(wanted, dim))
         return view_of(self, size, strides)
     for dim in range(len(size) - 1, -1, -1):
         wanted = size[dim]
@@ -280,21 +281,23 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
         keep = type(wanted) is int and wanted == -1
         if mine < 0:
             if keep:
-                raise RuntimeError(
-                    f"The expanded size of the tensor ({wanted}) isn't allowed in a leading, non-existing dimension {dim}"
-                )
+                raise _not_there(wanted, dim)()
+            if _may_be_negative(wanted):
+                demand(wanted >= 0, _not_there(wanted, dim))
             sizes.append(wanted)
             # What eager computes for a dimension that is not there; it shows where the length is 1.
             strides[dim] = 0 if not sure(wanted == 1) else sizes[-2] * strides[dim + 1]
             continue
         have = self.size[mine]
         if is_unbacked(wanted) and not is_unbacked(have):
-            # Negative it would mean another length; of 1 element or of as many as there are, the stride is as in eager.
-            if not wanted.node.env.statically_known(wanted.node.expr >= 0):
-                raise DataDependentError(torch.ops.aten.expand.default)
+            # Of 1 element or of as many as there are, the stride is as in eager.
+            unlike = _unlike(wanted, have, dim, size, self.size)
             if have != 1:
-                demand(have == wanted, _unlike(wanted, have, dim, size, self.size))
+                kept = _may_be_negative(wanted)
+                demand((wanted == have) | (wanted == -1) if kept else wanted == have, unlike)
                 wanted = have
+            elif _may_be_negative(wanted):
+                wanted = _told_or_one(wanted, unlike)
         if keep or have is wanted or sure(have == wanted):
             sizes.append(have)
             strides[dim] = self.stride[mine]
@@ -308,6 +311,20 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
         else:
             raise _unlike(wanted, have, dim, size, self.size)()
     return view_of(self, sizes[::-1], strides)
+
+
+def _told_or_one(wanted: Size, error: Callable[[], Exception]) -> Size:
+    """The length that one element is repeated to, where it may be -1, which keeps it: its amount, of either."""
+    demand(wanted >= -1, error)
+    length = abs(wanted)
+    given((length == wanted) | (wanted == -1))
+    return length
+
+
+def _not_there(wanted: Size, dim: int) -> Callable[[], Exception]:
+    return lambda: RuntimeError(
+        f"The expanded size of the tensor ({wanted}) isn't allowed in a leading, non-existing dimension {dim}"
+    )
 
 
 def _unlike(
