@@ -58,3 +58,17 @@ def test_program_ahead_of_time(name: str) -> None:
 )
 def test_program_in_kernels(name: str) -> None:
     autograd_inside.check(name, lambda fn: meta.compile(fn, fullgraph=True))
+
+
+def test_a_view_of_a_leaf_that_is_given_other_data_keeps_what_was_there():
+    def viewed(t):
+        v = t.view(3, 1)
+        t.data = torch.full((3,), 5.0)
+        return (v * v).sum()
+
+    gradients = []
+    for fn in (viewed, meta.compile(viewed)):
+        t = torch.ones(3, requires_grad=True)
+        fn(t).backward()
+        gradients.append(t.grad)
+    assert torch.equal(*gradients)

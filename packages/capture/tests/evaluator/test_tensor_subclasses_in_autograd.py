@@ -247,3 +247,39 @@ def test_a_step_of_training_by_a_loss_of_the_class(way: Any) -> None:
             gradients = [(type(p.grad), None if p.grad is None else p.grad.tolist()) for p in layer.parameters()]
             outcomes.append((found, Asked.count - before, gradients))
     assert outcomes[:2] == outcomes[2:]
+
+
+def _given_other_data(t):
+    y = (t * t).sum()
+    t.data = torch.full((3,), 5.0)
+    y.backward()
+    return t.grad
+
+
+def _given_other_data_for_later(t):
+    y = (t.sin() * t.view(3)).sum() + (t * t * t).sum()
+    t.data = torch.full((3,), 5.0)
+    return y
+
+
+@pytest.mark.parametrize("make", [plain, noting, lambda n: torch.Tensor._make_subclass(Plain, count(n)), count])
+def test_a_leaf_given_other_data_before_a_backward_is_what_it_then_holds(make: Callable[[int], Any]) -> None:
+    compiled, later = capture.compile(_given_other_data), capture.compile(_given_other_data_for_later)
+    for _ in range(2):
+        assert alike(*(fn(make(3).requires_grad_()) for fn in (_given_other_data, compiled)))
+        leaves = make(3).requires_grad_(), make(3).requires_grad_()
+        _given_other_data_for_later(leaves[0]).backward()
+        later(leaves[1]).backward()
+        assert alike(*(leaf.grad for leaf in leaves))
+
+
+def _updated_through_data(t):
+    (t * t).sum().backward()
+    t.data = t.data - 0.5 * t.grad
+    return t.detach() * 1
+
+
+@pytest.mark.parametrize("make", [plain, count])
+def test_a_leaf_given_other_data_after_its_backward_stays_in_the_graph(make: Callable[[int], Any]) -> None:
+    compiled = capture.compile(_updated_through_data, fullgraph=True)
+    assert alike(*(fn(make(3).requires_grad_()) for fn in (_updated_through_data, compiled)))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from capture import _torch
 from capture.errors import Unsupported
@@ -170,10 +171,25 @@ def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
     if not m.recorder.inference.before and (_of_inference_mode(tensor) or _of_inference_mode(value)):
         raise Unsupported("setting attribute 'data' where a tensor is one of inference mode")
     note_leaf(m, tensor)
-    data = _data(m, value)
     wanted = tensor.fake.requires_grad
+    if wanted:
+        _check_kept(m, tensor)
+    data = _data(m, value)
     _stand_in(m, tensor, data, wanted)
     give(m, tensor, "data", data)
+
+
+def _check_kept(m: Interpreter, tensor: Any) -> None:
+    """Raise ``Unsupported``, at the first of them, for operations on a leaf whose backward may come later: to what they keep of it.
+
+    In eager that is the leaf, with its data of then, or a view, with that of before. A graph keeps one of them for all; of a
+    tensor of a class it has, and keeps, another over its memory.
+    """
+    for user in tensor.node.users:
+        results = [each for each in tree_leaves(user.meta.get("val")) if isinstance(each, torch.Tensor)]
+        if any(each.requires_grad and each.grad_fn not in m.recorder.autograd.given_up for each in results):
+            reason = "an operation on a leaf whose data is set before a backward may come to it"
+            raise Unsupported(reason, user.meta.get("step", 0))
 
 
 def _of_inference_mode(tensor: Any) -> bool:
