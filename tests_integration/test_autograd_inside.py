@@ -60,14 +60,22 @@ def test_program_in_kernels(name: str) -> None:
     autograd_inside.check(name, lambda fn: meta.compile(fn, fullgraph=True))
 
 
-def test_a_view_of_a_leaf_that_is_given_other_data_keeps_what_was_there():
-    def viewed(t):
-        v = t.view(3, 1)
-        t.data = torch.full((3,), 5.0)
-        return (v * v).sum()
+def _viewed(t):
+    v = t.view(3, 1)
+    t.data = torch.full((3,), 5.0)
+    return (v * v).sum()
 
+
+def _of_another_size(t):
+    y = (t * t).sum()
+    t.data = torch.full((1,), 5.0)
+    return y
+
+
+@pytest.mark.parametrize("program", [_viewed, _of_another_size])
+def test_a_leaf_that_is_given_other_data_after_it_was_computed_with(program):
     gradients = []
-    for fn in (viewed, meta.compile(viewed)):
+    for fn in (program, meta.compile(program)):
         t = torch.ones(3, requires_grad=True)
         fn(t).backward()
         gradients.append(t.grad)

@@ -164,6 +164,8 @@ def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
     """It has the memory of another tensor from here on; given its own, nothing is another."""
     if value is tensor:
         return
+    if tensor.fake.is_leaf and tensor.fake.requires_grad:
+        _check_kept(m, tensor)  # before all else: where it is set for real, what was kept is another as well
     if not _is_in_graph(value) or tensor.value is None or not tensor.fake.is_leaf:
         raise Unsupported("setting attribute 'data' of a tensor that was computed")
     if type(value.fake) is not type(tensor.fake) or not same_metadata(tensor.fake, value.fake):
@@ -172,8 +174,6 @@ def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
         raise Unsupported("setting attribute 'data' where a tensor is one of inference mode")
     note_leaf(m, tensor)
     wanted = tensor.fake.requires_grad
-    if wanted:
-        _check_kept(m, tensor)
     data = _data(m, value)
     _stand_in(m, tensor, data, wanted)
     give(m, tensor, "data", data)
