@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from overriding import (
     MorePlain,
     Parameter,
@@ -283,3 +284,43 @@ def _updated_through_data(t):
 def test_a_leaf_given_other_data_after_its_backward_stays_in_the_graph(make: Callable[[int], Any]) -> None:
     compiled = capture.compile(_updated_through_data, fullgraph=True)
     assert alike(*(fn(make(3).requires_grad_()) for fn in (_updated_through_data, compiled)))
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("make", [plain, noting, count])
+def test_hooks_on_what_is_saved_see_tensors_of_the_class(make: Callable[[int], Any], before: bool) -> None:
+    def program(x, w):
+        y = x * 2
+        return (y.sin() * w).sum()
+
+    def run(fn: Callable[..., Any], hooked: bool) -> tuple[list[str], Any, Any]:
+        seen: list[str] = []
+
+        def pack(tensor: Any) -> Any:
+            seen.append(type(tensor).__name__)
+            return tensor
+
+        x, w = make(3).requires_grad_(), count(3).requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t) if hooked else contextlib.nullcontext():
+            y = fn(x, w)
+        y.backward()
+        return seen, x.grad, w.grad
+
+    compiled = capture.compile(program)
+    for hooked in (before, not before, before):
+        (seen, *wanted), (seen_too, *got) = run(program, hooked), run(compiled, hooked)
+        assert seen == seen_too
+        assert all(map(alike, wanted, got))
+
+
+@pytest.mark.parametrize("make", [plain, count])
+def test_a_checkpoint_of_a_tensor_of_a_class_is_part_of_the_graph(make: Callable[[int], Any]) -> None:
+    def program(x, w):
+        return torch.utils.checkpoint.checkpoint(lambda a: (a.sin() * w).sum(), x, use_reentrant=False)
+
+    compiled, gradients = capture.compile(program, fullgraph=True), []
+    for fn in (program, compiled):
+        x, w = make(3).requires_grad_(), count(3).requires_grad_()
+        fn(x, w).backward()
+        gradients.append((x.grad, w.grad))
+    assert all(map(alike, *gradients))
