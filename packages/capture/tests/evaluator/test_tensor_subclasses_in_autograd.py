@@ -324,3 +324,28 @@ def test_a_checkpoint_of_a_tensor_of_a_class_is_part_of_the_graph(make: Callable
         fn(x, w).backward()
         gradients.append((x.grad, w.grad))
     assert all(map(alike, *gradients))
+
+
+class Times:
+    """Has a hook."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def hook(self, gradient):
+        return gradient * self.by
+
+
+def hooked(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 3)
+    y.register_hook(Times(5.0).hook)
+    taken = y.register_hook(lambda g: g * 7)
+    taken.remove()
+    (y * y).sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("make", [plain, noting])
+def test_hooks_are_part_of_the_graph(make: Callable[[int], Any]) -> None:
+    check(hooked, lambda: (make(3).requires_grad_(),))
