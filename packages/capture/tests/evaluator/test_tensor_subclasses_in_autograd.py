@@ -349,3 +349,14 @@ def hooked(x):
 @pytest.mark.parametrize("make", [plain, noting])
 def test_hooks_are_part_of_the_graph(make: Callable[[int], Any]) -> None:
     check(hooked, lambda: (make(3).requires_grad_(),))
+
+
+def made_a_leaf(x):
+    y = torch.Tensor._make_subclass(Plain, x.detach(), True)
+    (y * x).sum().backward()
+    return y.grad, x.grad, y.is_leaf, type(y) is Plain
+
+
+def test_a_leaf_of_a_class_is_made_in_the_graph() -> None:
+    for make in (count, plain):
+        check(made_a_leaf, lambda make=make: (make(3).requires_grad_(),))

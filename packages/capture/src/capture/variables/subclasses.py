@@ -251,15 +251,14 @@ def _make_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not {"cls", "data"} <= given.keys() <= {"cls", "data", "require_grad"}:
         raise Unsupported("a tensor subclass made by _make_subclass with these arguments")
     tensor = given["data"].realize(m)
-    if (
-        not isinstance(tensor, Tensor)
-        or tensor.node is None
-        or m.operators.truth(given.get("require_grad", Constant(False)))
-    ):
-        raise Unsupported("a tensor subclass made of what is no tensor of the graph, or to require gradients")
+    if not isinstance(tensor, Tensor) or tensor.node is None:
+        raise Unsupported("a tensor subclass made of what is no tensor of the graph")
     with m.modes.silent():
         apart = m.recorder.record("call_method", "detach", [tensor], {})
-    return _of_class(m, apart, _class_of(m, given["cls"]))
+        made = _of_class(m, apart, _class_of(m, given["cls"]))
+        if m.operators.truth(given.get("require_grad", Constant(False))):
+            autograd_state.require_grad(m, made, True)
+    return made
 
 
 def new_tensor(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
