@@ -58,3 +58,62 @@ def test_program_ahead_of_time(name: str) -> None:
 )
 def test_program_in_kernels(name: str) -> None:
     autograd_inside.check(name, lambda fn: meta.compile(fn, fullgraph=True))
+
+
+def _viewed(t):
+    v = t.view(3, 1)
+    t.data = torch.full((3,), 5.0)
+    return (v * v).sum()
+
+
+def _of_another_size(t):
+    y = (t * t).sum()
+    t.data = torch.full((1,), 5.0)
+    return y
+
+
+@pytest.mark.parametrize("program", [_viewed, _of_another_size])
+def test_a_leaf_that_is_given_other_data_after_it_was_computed_with(program):
+    gradients = []
+    for fn in (program, meta.compile(program)):
+        t = torch.ones(3, requires_grad=True)
+        fn(t).backward()
+        gradients.append(t.grad)
+    assert torch.equal(*gradients)
+
+
+class _Clears(torch.autograd.Function):
+    """Lets go of what was saved once it is read (from torch 2.13 on)."""
+
+    clear_saved_tensors_on_access = True
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.autograd.Function, "clear_saved_tensors_on_access"),
+    reason="before torch 2.13 what was saved stays",
+)
+def test_a_backward_that_lets_go_of_what_was_saved_runs_once():
+    def program(x, y):
+        return _Clears.apply(x * 2).sum() + (y * y).sum()
+
+    for fn in (program, meta.compile(program, fullgraph=True)):
+        x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        z = fn(x, y)
+        for _ in range(2):  # which does not come to it
+            (g,) = torch.autograd.grad(z, [y], retain_graph=True)
+            assert torch.equal(g, 2 * y)
+        (g,) = torch.autograd.grad(z, [x], retain_graph=True)
+        assert torch.equal(g, 8 * x)
+        for again in (lambda z: z.backward(retain_graph=True), lambda z, x=x: torch.autograd.grad(z, [x])):
+            with pytest.raises(RuntimeError, match="can only be accessed once"):
+                again(z)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aotgrad.described import Description, described
     from aotgrad.errors import Unsupported
     from aotgrad.inference import Plan
-    from aotgrad.joint import Cut, InferenceGraph, JointGraph, trace_inference, trace_joint
+    from aotgrad.joint import Cut, InferenceGraph, JointGraph, RunsOnce, trace_inference, trace_joint
     from aotgrad.partition import Partition, Partitioner, Saved, partition_default, partition_min_cut
     from aotgrad.partition.split import split
     from aotgrad.reached import Undescribable
@@ -32,6 +32,7 @@ __all__ = [
     "Partition",
     "Partitioner",
     "Plan",
+    "RunsOnce",
     "Saved",
     "Signature",
     "Undescribable",
@@ -62,7 +63,7 @@ _lazy_package(
         "aotgrad.described": ("Description", "described"),
         "aotgrad.errors": ("Unsupported",),
         "aotgrad.inference": ("Plan",),
-        "aotgrad.joint": ("Cut", "InferenceGraph", "JointGraph", "trace_inference", "trace_joint"),
+        "aotgrad.joint": ("Cut", "InferenceGraph", "JointGraph", "RunsOnce", "trace_inference", "trace_joint"),
         "aotgrad.partition": ("Partition", "Partitioner", "Saved", "partition_default", "partition_min_cut", "split"),
         "aotgrad.reached": ("Undescribable",),
         "aotgrad.signature": ("Signature",),

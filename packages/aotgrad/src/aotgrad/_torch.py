@@ -139,6 +139,14 @@ TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "ma
 LET_GO = "maybe_clear_saved_tensors"
 
 
+def is_asked_for(node: Any) -> bool:
+    """Within a backward: whether it comes to a node of autograd, or gives its gradient. No public function tells."""
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # of a leaf whose gradient `torch.autograd.grad` gives
+        return True
+
+
 # The types of operators: public code has instances only.
 OpOverload, OpOverloadPacket = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 

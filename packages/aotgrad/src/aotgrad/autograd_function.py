@@ -7,6 +7,7 @@ connects the results of one that ran.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -150,6 +151,8 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         nothing = " and ".join(f"t{position} is None" for position in range(len(tangents)))
         with source.block(f"if {nothing}:"):
             source.line(f"return {_returned(joint, whole, apart, {})}")
+        if not apart:
+            _write_once(source, joint)
         source.names["is_grad_enabled"] = torch.is_grad_enabled
         if isinstance(way.repeated, DoubleBackward):
             with source.block("if is_grad_enabled():"):
@@ -170,6 +173,23 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         places = range(len(signature.grad_inputs) + len(whole.cuts))
         gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
         source.line(f"return {_returned(joint, whole, apart, gradients)}")
+
+
+def _write_once(source: Source, joint: JointGraph) -> None:
+    """Refuse to run again what the program's own backwards refuse, where this one comes to them."""
+    reached = sorted(frozenset[int]().union(*joint.reached))
+    for number, once in enumerate(joint.once):
+        edges = [reached.index(place) for place in sorted(once.inputs)]
+        source.names |= {"comes_to": _comes_to, f"refuse_{number}": once.refuse, "Ran": SimpleNamespace}
+        given = " or ".join(f"t{position} is not None" for position in sorted(once.results))
+        with source.block(f"if ({given}) and comes_to(ctx, {edges}):"):
+            source.line(f"refuse_{number}(ctx.__dict__.setdefault('ran_{number}', Ran()))")
+
+
+def _comes_to(node: Any, edges: list[int]) -> bool:
+    """Whether a backward asks for one of these gradients of a node's, counted without inputs that have none."""
+    following = [each for each, _ in node.next_functions if each is not None]
+    return any(_torch.is_asked_for(following[at]) for at in edges)
 
 
 def _write_again(

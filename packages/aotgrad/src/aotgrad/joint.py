@@ -80,6 +80,19 @@ class Cut:
 
 
 @dataclass(frozen=True)
+class RunsOnce:
+    """A backward of the program's that refuses to run again.
+
+    It does if one of the results (by their tangents' numbers) has a gradient, and that of one of `inputs` (places in
+    `Signature.grad_inputs`) is asked for. `refuse` raises the second time that it gets an object.
+    """
+
+    results: frozenset[int]
+    inputs: frozenset[int]
+    refuse: Callable[[Any], None]
+
+
+@dataclass(frozen=True)
 class JointGraph:
     """Forward and backward in one graph.
 
@@ -94,6 +107,8 @@ class JointGraph:
 
     `calls`: for differentiable results that are no outputs (views of them are), the node of the program's graph that has each; not
     of those of which nobody can tell.
+
+    `once`: backwards of the program's that refuse to run again, where results are differentiated together.
     """
 
     graph: fx.Graph
@@ -103,6 +118,7 @@ class JointGraph:
     groups: tuple[tuple[int, ...], ...]
     cuts: tuple[Cut, ...] = ()
     calls: Mapping[int, fx.Node] = field(default_factory=dict)
+    once: tuple[RunsOnce, ...] = ()
 
     @property
     def module(self) -> fx.GraphModule:
@@ -256,6 +272,7 @@ class _Traced:
             # A hidden result stands in the graph without history.
             edges[len(wanted) - len(found.hidden) : len(wanted)] = found.hidden
         passed: list[Any] = []
+        once = tuple(_running_once(wanted, leaves)) if found is None else ()
         with (
             torch.autograd.set_multithreading_enabled(False),
             _torch.DisableAutocast(),
@@ -280,7 +297,7 @@ class _Traced:
         graph.output((*self.nodes, *nodes))
         remove_dead(graph)
         clean_values(graph, tracer.fake_mode)
-        return JointGraph(graph, tracer.constants, self.signature, reached, groups, cuts, self._calls())
+        return JointGraph(graph, tracer.constants, self.signature, reached, groups, cuts, self._calls(), once)
 
     def _calls(self) -> dict[int, fx.Node]:
         """See `JointGraph.calls`."""
@@ -411,6 +428,19 @@ def _nodes(results: list[Any], python_only: bool) -> Iterator[Any]:
             if following is not None and following not in seen:
                 seen.add(following)
                 waiting.append(following)
+
+
+def _running_once(results: list[Any], leaves: list[Any]) -> Iterator[RunsOnce]:
+    """What among the nodes behind these results has a function `refuse_again`."""
+    named = [node for node in _nodes(results, python_only=True) if hasattr(node, "refuse_again")]
+    if not named:
+        return
+    ends = {get_gradient_edge(leaf).node: place for place, leaf in enumerate(leaves)}
+    behind = [set(_nodes([result], python_only=True)) for result in results]
+    for node in named:
+        above = frozenset(number for number, nodes in enumerate(behind) if node in nodes)
+        below = _nodes([GradientEdge(node, 0)], python_only=False)
+        yield RunsOnce(above, frozenset(ends[each] for each in below if each in ends), node.refuse_again)
 
 
 def _mode_of(inputs: Sequence[Any]) -> FakeMode:

@@ -20,7 +20,7 @@ class CustomGradient:
 
     `graph` takes a gradient of each output, and `free`; it gives gradients of the inputs at the places `given`. `kept`: those of
     `free` that were saved for the backward, which nobody may write to before. `dirty`: outputs that are inputs, written to;
-    `apart`: outputs without a gradient. `once`: the backward cannot be differentiated.
+    `apart`: outputs without a gradient. `once`: the backward cannot be differentiated. `clears`: it lets go of what was saved.
     """
 
     graph: Callable[..., Any]
@@ -29,6 +29,7 @@ class CustomGradient:
     dirty: frozenset[int]
     apart: frozenset[int]
     once: bool
+    clears: bool = False
 
     __name__ = __qualname__ = "custom_gradient"
 
@@ -49,6 +50,8 @@ class _Custom(torch.autograd.Function):
         ctx.mark_dirty(*(outputs[place] for place in operation.dirty))
         ctx.mark_non_differentiable(*(outputs[place] for place in operation.apart))
         ctx.count = len(inputs)
+        if operation.clears:
+            ctx.refuse_again = refuse_again  # for whoever traces the backward
         return tuple(outputs)
 
     @staticmethod
@@ -64,11 +67,23 @@ class _CustomOnce(_Custom):
 
 def _gradients(ctx: Any, gradients: Sequence[torch.Tensor]) -> tuple[Any, ...]:
     operation, free = ctx.operation, list(ctx.free)
+    if operation.clears:
+        refuse_again(ctx)
     for place, value in zip(sorted(operation.kept), ctx.saved_tensors, strict=True):
         free[place] = value
     # The graph was recorded of such.
     made = iter(operation.graph(*(gradient.contiguous() for gradient in gradients), *free))
     return None, None, None, *(next(made) if place in operation.given else None for place in range(ctx.count))
+
+
+def refuse_again(ran: Any) -> None:
+    """Raise what torch raises where a backward that let go of what was saved runs again; `ran` is told that it does."""
+    if getattr(ran, "was_read", False):
+        raise RuntimeError(
+            "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function. "
+            "Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+        )
+    ran.was_read = True
 
 
 @dataclass(frozen=True)

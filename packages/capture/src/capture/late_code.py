@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from symshapes import ControlFlow, dataclass
 
-from .custom_gradients import CustomGradient
+from .custom_gradients import CustomGradient, refuse_again
 
 #: What nothing has: the content of an empty cell, an attribute that is not there, an object that is gone.
 _NOTHING = object()
@@ -212,6 +212,8 @@ class LateGradient(ControlFlow):
     def gradients(self, node: Any, gradients: Sequence[torch.Tensor | None]) -> tuple[Any, ...]:
         """Those of `apply`'s arguments."""
         gradient, free = self.gradient, list(node.free)
+        if gradient.clears:
+            refuse_again(node)
         for place, value in zip(sorted(gradient.kept), node.saved_tensors, strict=True):
             free[place] = value
         missing = any(each is None for each in gradients)

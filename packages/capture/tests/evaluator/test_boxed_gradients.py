@@ -113,3 +113,24 @@ def test_what_was_saved_is_read_once() -> None:
             gradient_of(program, 2)
         with pytest.raises(RuntimeError, match="can only be accessed once"):
             gradient_of(compiled, 2)
+
+
+@pytest.mark.skipif(not BOXES, reason="before torch 2.13 what was saved stays")
+def test_a_second_backward_finds_nothing_saved() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return Read.apply(x + 1, 1).sum()
+
+    def within(x: torch.Tensor) -> torch.Tensor:
+        y = Read.apply(x + 1, 1).sum()
+        y.backward(retain_graph=True)
+        y.backward()
+        return y
+
+    for fn in (within, capture.compile(within)):
+        with pytest.raises(RuntimeError, match="can only be accessed once"):
+            fn(torch.ones(3, requires_grad=True))
+    for fn in (forward, capture.compile(forward, fullgraph=True)):
+        y = fn(torch.ones(3, requires_grad=True))
+        y.backward(retain_graph=True)
+        with pytest.raises(RuntimeError, match="can only be accessed once"):
+            y.backward()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from overriding import (
     MorePlain,
     Parameter,
@@ -247,3 +248,115 @@ def test_a_step_of_training_by_a_loss_of_the_class(way: Any) -> None:
             gradients = [(type(p.grad), None if p.grad is None else p.grad.tolist()) for p in layer.parameters()]
             outcomes.append((found, Asked.count - before, gradients))
     assert outcomes[:2] == outcomes[2:]
+
+
+def _given_other_data(t):
+    y = (t * t).sum()
+    t.data = torch.full((3,), 5.0)
+    y.backward()
+    return t.grad
+
+
+def _given_other_data_for_later(t):
+    y = (t.sin() * t.view(3)).sum() + (t * t * t).sum()
+    t.data = torch.full((3,), 5.0)
+    return y
+
+
+@pytest.mark.parametrize("make", [plain, noting, lambda n: torch.Tensor._make_subclass(Plain, count(n)), count])
+def test_a_leaf_given_other_data_before_a_backward_is_what_it_then_holds(make: Callable[[int], Any]) -> None:
+    compiled, later = capture.compile(_given_other_data), capture.compile(_given_other_data_for_later)
+    for _ in range(2):
+        assert alike(*(fn(make(3).requires_grad_()) for fn in (_given_other_data, compiled)))
+        leaves = make(3).requires_grad_(), make(3).requires_grad_()
+        _given_other_data_for_later(leaves[0]).backward()
+        later(leaves[1]).backward()
+        assert alike(*(leaf.grad for leaf in leaves))
+
+
+def _updated_through_data(t):
+    (t * t).sum().backward()
+    t.data = t.data - 0.5 * t.grad
+    return t.detach() * 1
+
+
+@pytest.mark.parametrize("make", [plain, count])
+def test_a_leaf_given_other_data_after_its_backward_stays_in_the_graph(make: Callable[[int], Any]) -> None:
+    compiled = capture.compile(_updated_through_data, fullgraph=True)
+    assert alike(*(fn(make(3).requires_grad_()) for fn in (_updated_through_data, compiled)))
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("make", [plain, noting, count])
+def test_hooks_on_what_is_saved_see_tensors_of_the_class(make: Callable[[int], Any], before: bool) -> None:
+    def program(x, w):
+        y = x * 2
+        return (y.sin() * w).sum()
+
+    def run(fn: Callable[..., Any], hooked: bool) -> tuple[list[str], Any, Any]:
+        seen: list[str] = []
+
+        def pack(tensor: Any) -> Any:
+            seen.append(type(tensor).__name__)
+            return tensor
+
+        x, w = make(3).requires_grad_(), count(3).requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t) if hooked else contextlib.nullcontext():
+            y = fn(x, w)
+        y.backward()
+        return seen, x.grad, w.grad
+
+    compiled = capture.compile(program)
+    for hooked in (before, not before, before):
+        (seen, *wanted), (seen_too, *got) = run(program, hooked), run(compiled, hooked)
+        assert seen == seen_too
+        assert all(map(alike, wanted, got))
+
+
+@pytest.mark.parametrize("make", [plain, count])
+def test_a_checkpoint_of_a_tensor_of_a_class_is_part_of_the_graph(make: Callable[[int], Any]) -> None:
+    def program(x, w):
+        return torch.utils.checkpoint.checkpoint(lambda a: (a.sin() * w).sum(), x, use_reentrant=False)
+
+    compiled, gradients = capture.compile(program, fullgraph=True), []
+    for fn in (program, compiled):
+        x, w = make(3).requires_grad_(), count(3).requires_grad_()
+        fn(x, w).backward()
+        gradients.append((x.grad, w.grad))
+    assert all(map(alike, *gradients))
+
+
+class Times:
+    """Has a hook."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def hook(self, gradient):
+        return gradient * self.by
+
+
+def hooked(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 3)
+    y.register_hook(Times(5.0).hook)
+    taken = y.register_hook(lambda g: g * 7)
+    taken.remove()
+    (y * y).sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("make", [plain, noting])
+def test_hooks_are_part_of_the_graph(make: Callable[[int], Any]) -> None:
+    check(hooked, lambda: (make(3).requires_grad_(),))
+
+
+def made_a_leaf(x):
+    y = torch.Tensor._make_subclass(Plain, x.detach(), True)
+    (y * x).sum().backward()
+    return y.grad, x.grad, y.is_leaf, type(y) is Plain
+
+
+def test_a_leaf_of_a_class_is_made_in_the_graph() -> None:
+    for make in (count, plain):
+        check(made_a_leaf, lambda make=make: (make(3).requires_grad_(),))

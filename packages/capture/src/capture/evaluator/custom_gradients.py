@@ -47,11 +47,12 @@ class CustomGradients:
         apart: Collection[int],
         once: bool,
         told: bool,
+        clears: Callable[[], bool],
         plain: Callable[[list[fx.Node]], PlainBackward],
     ) -> list[Variable]:
         """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which.
 
-        `plain` gives it as it is, and adds to the nodes that are given what that needs of the graph. So it runs where not all
+        `clears` says afterwards whether it let go of what was saved. `plain` gives it as it is, and adds to the nodes that are given what that needs of the graph. So it runs where not all
         gradients are there, if it is `told` which are.
         """
         given: list[Sequence[int]] = []
@@ -78,6 +79,7 @@ class CustomGradients:
             frozenset(dirty),
             frozenset(apart),
             once,
+            clears(),
         )
         groups = [o.node for o in outputs], [i.node for i in inputs], free
         if as_it_is is None:

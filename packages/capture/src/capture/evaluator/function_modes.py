@@ -21,6 +21,7 @@ from capture.plain_tensors import as_class
 from capture.variables.base import Args, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.default_devices import DefaultDevice
+from capture.variables.functions import Function, Method
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.placeholders import Lazy, resolved
@@ -53,6 +54,13 @@ class _StandIn:
 
     def __torch_function__(self, *handed: Any) -> Any:
         raise AssertionError("a mode was to be asked first")
+
+
+class _Callback:
+    """Stands for a function of the program's, which torch hands on."""
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        raise Unsupported("a function of the program's that torch calls before it asks a class or mode")
 
 
 class _Int(int):
@@ -268,6 +276,8 @@ class FunctionModes:
             found = self._standing_for(value.python_type())()
         elif isinstance(value, Known) and isinstance(value.value, type):
             found = value.value
+        elif isinstance(value, Function | Method):
+            found = _Callback()
         else:
             found = value.as_argument(self._m)[1]
             if not isinstance(value, Symbolic):

@@ -159,6 +159,7 @@ class GraphRecorder:
         self._numbers.clear()
         self._number_inputs.clear()
         self.autograd.release()
+        self.fake_mode.forget_tensors()  # `torch.utils.swap_tensors` takes none to which somebody has a weak reference
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""

@@ -212,6 +212,7 @@ def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, res
         apart=[outputs.index(each) for each in context.apart if isinstance(each, Tensor)],
         once=once,
         told=told,
+        clears=lambda: context.read_once and context.was_read,
         plain=plain,
     )
     left = iter(made)

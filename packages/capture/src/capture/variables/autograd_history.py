@@ -24,6 +24,12 @@ def watched() -> bool:
     return torch.is_anomaly_enabled() or saved_tensor_hooks(False) is not None
 
 
+def hooked() -> bool:
+    """Whether the program has hooks on what is saved. Torch's own (checkpoints, offloading) look at none of it."""
+    hooks = saved_tensor_hooks(False)
+    return hooks is not None and not (getattr(hooks[0], "__module__", None) or "").startswith("torch.")
+
+
 @dataclass(frozen=True)
 class Behind:
     """What autograd's graph has behind some tensors: its nodes, the leaves that it ends at, and what is not told there.
@@ -103,6 +109,7 @@ class AutogradHistory:
         self.accumulating: list[Any] = []
         #: Before evaluation hides it from the fakes.
         self.is_watched = watched()
+        self.is_hooked = hooked()
 
     def __bool__(self) -> bool:
         return bool(self.given_up or self.acts)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from capture import _torch
 from capture.errors import Unsupported
@@ -163,6 +164,8 @@ def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
     """It has the memory of another tensor from here on; given its own, nothing is another."""
     if value is tensor:
         return
+    if tensor.fake.is_leaf and tensor.fake.requires_grad:
+        _check_kept(m, tensor)  # before all else: where it is set for real, what was kept is another as well
     if not _is_in_graph(value) or tensor.value is None or not tensor.fake.is_leaf:
         raise Unsupported("setting attribute 'data' of a tensor that was computed")
     if type(value.fake) is not type(tensor.fake) or not same_metadata(tensor.fake, value.fake):
@@ -170,10 +173,23 @@ def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
     if not m.recorder.inference.before and (_of_inference_mode(tensor) or _of_inference_mode(value)):
         raise Unsupported("setting attribute 'data' where a tensor is one of inference mode")
     note_leaf(m, tensor)
-    data = _data(m, value)
     wanted = tensor.fake.requires_grad
+    data = _data(m, value)
     _stand_in(m, tensor, data, wanted)
     give(m, tensor, "data", data)
+
+
+def _check_kept(m: Interpreter, tensor: Any) -> None:
+    """Raise ``Unsupported``, at the first of them, for operations on a leaf whose backward may come later: to what they keep of it.
+
+    In eager that is the leaf, with its data of then, or a view, with that of before. A graph keeps one of them for all; of a
+    tensor of a class it has, and keeps, another over its memory.
+    """
+    for user in tensor.node.users:
+        results = [each for each in tree_leaves(user.meta.get("val")) if isinstance(each, torch.Tensor)]
+        if any(each.requires_grad and each.grad_fn not in m.recorder.autograd.given_up for each in results):
+            reason = "an operation on a leaf whose data is set before a backward may come to it"
+            raise Unsupported(reason, user.meta.get("step", 0))
 
 
 def _of_inference_mode(tensor: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Deep copies of tensors: a clone in the graph, where that is all that ``Tensor.__deepcopy__`` comes to."""
+"""Copies of tensors: in the graph, where a clone is all that ``Tensor.__deepcopy__`` comes to, or the same memory all that ``copy.copy`` does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from capture._torch import without_functions
 from capture.errors import Unsupported
 
 from .autograd_state import require_grad
@@ -21,8 +22,49 @@ def _stands_alone(tensor: torch.Tensor) -> bool:
         and tensor.is_leaf
         and tensor.grad is None
         and not tensor.__dict__
-        and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+        and _fills_memory(tensor)
     )
+
+
+def _fills_memory(tensor: torch.Tensor) -> bool:
+    with without_functions():
+        return tensor.untyped_storage().nbytes() == _size_in_bytes(tensor)
+
+
+def _size_in_bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _is_bare(tensor: torch.Tensor) -> bool:
+    return not tensor.__dict__
+
+
+def copy_of_tensor(m: Interpreter, value: Tensor) -> Variable:
+    """``copy.copy``: a tensor over the same memory; raises ``Unsupported`` for those from which something hangs, that require gradients or have a class."""
+    value.check_operator(m, "__reduce_ex__")
+    if value.cls is not torch.Tensor or value.node is None or value.fake.requires_grad or m.modes.active:
+        raise Unsupported("copy of a tensor that requires gradients, or has a class or a mode that is asked")
+    if value.given:
+        raise Unsupported("copy of a tensor that was given attributes")
+    if value.value is not None:
+        if not _is_bare(value.value):
+            raise Unsupported("copy of a tensor with attributes")
+        m.guards.predicate(value, _is_bare, "{} has no attributes")
+    return m.calls.call(m.builder.known(getattr), [value, Constant("data")], {}).realize(m)
+
+
+def _check_whole(m: Interpreter, value: Tensor) -> None:
+    """Raise ``Unsupported`` for a view that was made in the frame of less than all of a memory: a deep copy has that as a whole."""
+    key = value.fake.storage_key  # type: ignore[attr-defined]
+    first = next(each for each in m.recorder.fakes.values() if getattr(each.fake, "storage_key", None) == key)
+    if first is value:
+        return
+    if _size_in_bytes(first.fake) != _size_in_bytes(value.fake):
+        raise Unsupported("deep copy of a part of a tensor")
+    if first.value is not None:
+        if not _fills_memory(first.value):
+            raise Unsupported("deep copy of a part of a tensor")
+        m.guards.predicate(first, _fills_memory, "{} fills its memory")
 
 
 def deep_copy_of_tensor(m: Interpreter, value: Tensor, copied: list[Any]) -> Variable:
@@ -46,6 +88,8 @@ def deep_copy_of_tensor(m: Interpreter, value: Tensor, copied: list[Any]) -> Var
         if not _stands_alone(value.value):
             raise Unsupported("deep copy of a part of a tensor, or of one with attributes")
         m.guards.predicate(value, _stands_alone, "{} fills its memory and has no attributes")
+    else:
+        _check_whole(m, value)
     key = value.fake.storage_key  # type: ignore[attr-defined]
     if any(other.fake.storage_key == key for other in copied):
         raise Unsupported("deep copy of several tensors that share memory")

@@ -17,7 +17,7 @@ from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant, Known
-from .copied_tensors import deep_copy_of_tensor
+from .copied_tensors import copy_of_tensor, deep_copy_of_tensor
 from .functions import Function
 from .handlers import handles
 from .instances import InstanceDict
@@ -70,6 +70,10 @@ def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if own is MISSING:
             state = _state(m, value)
             return _with_state(m, _new(m, value.cls), state)
+    if isinstance(value, Tensor):
+        if value.has_own(m, "__copy__"):
+            return m.calls.call(value.attribute(m, "__copy__"), [], {})
+        return copy_of_tensor(m, value)
     raise Unsupported(f"copy of {value!r}")
 
 

@@ -159,6 +159,7 @@ class CustomGradients(Protocol[V]):
         apart: Collection[int],
         once: bool,
         told: bool,
+        clears: Callable[[], bool],
         plain: Callable[[list[fx.Node]], Any],
     ) -> list[V]:
         """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which.

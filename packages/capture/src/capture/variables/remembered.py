@@ -82,7 +82,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         keys.check_found(values, [*stored, *kept.values()], _name(function))
         call = functools.partial(function, *stored, **kept)
     found = _read(m, function, memory, key, entry)
-    if not m.state.probing:
+    if not m.state.probing and not _is_uncounted(function, body):
         m.effects.activity += 1
         _make_again(m, function, key, call)
     return found
@@ -187,6 +187,12 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
         m.state.probed.clear()
     if changed() or effects.changes - effects.mutations != before:
         raise Unsupported(f"first call of {_name(function)}, which remembers and has effects", while_so=(so,))
+
+
+def _is_uncounted(function: Any, body: Any) -> bool:
+    """Whether nothing tells that it was asked again: torch's own without a limit counts that, and no program looks."""
+    of_torch = isinstance(body, types.FunctionType) and module_of(body).partition(".")[0] == "torch"
+    return of_torch and type(function).cache_info(function).maxsize is None
 
 
 def _make_again(m: Interpreter, function: Any, key: Any, call: Any) -> None:

@@ -15,10 +15,11 @@ import torch
 from capture import _torch
 from capture._native import address
 from capture.errors import Unsupported
-from capture.guards import GuardKind
+from capture.guards import Guard, GuardKind
 from capture.sources import Applied, Attr, Source
 
 from . import autograd_state
+from .autograd_history import hooked
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, looked_up
 from .descriptors import descriptor_get
@@ -49,6 +50,20 @@ def check_class(m: Interpreter, cls: type) -> None:
 def _waits_for_data(cls: type) -> bool:
     """Whether it is one of torch's own, which have no data before a first call."""
     return issubclass(cls, torch.nn.UninitializedParameter | torch.nn.UninitializedBuffer)
+
+
+def check_unseen_where_saved(m: Interpreter) -> None:
+    """Raise ``Unsupported`` where hooks of the program's on what is saved would see a graph's tensors in place of those of a class."""
+    if not torch.is_grad_enabled():
+        return
+    history = m.recorder.autograd
+    if history.is_hooked:
+        so = Guard(None, GuardKind.ANSWER, (hooked, (), True))
+        raise Unsupported("a tensor subclass under saved-tensor hooks of the program's", while_so=(so,))
+    if history.is_watched:
+        m.guards.add(None, GuardKind.ANSWER, (hooked, (), False))
+    else:  # asked of C
+        m.guards.add(None, GuardKind.ANSWER, (_torch.saved_tensor_hooks, (False,), None))
 
 
 class SubclassTensor(Tensor):
@@ -199,6 +214,7 @@ def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:
     assert isinstance(tensor, Tensor)
     if cls is torch.Tensor:
         return tensor
+    check_unseen_where_saved(m)
     made = m.effects.created(SubclassTensor(tensor.node, tensor.fake, cls))
     m.recorder.fakes[address(tensor.fake)] = made
     m.modes.meet()
@@ -235,15 +251,14 @@ def _make_subclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not {"cls", "data"} <= given.keys() <= {"cls", "data", "require_grad"}:
         raise Unsupported("a tensor subclass made by _make_subclass with these arguments")
     tensor = given["data"].realize(m)
-    if (
-        not isinstance(tensor, Tensor)
-        or tensor.node is None
-        or m.operators.truth(given.get("require_grad", Constant(False)))
-    ):
-        raise Unsupported("a tensor subclass made of what is no tensor of the graph, or to require gradients")
+    if not isinstance(tensor, Tensor) or tensor.node is None:
+        raise Unsupported("a tensor subclass made of what is no tensor of the graph")
     with m.modes.silent():
         apart = m.recorder.record("call_method", "detach", [tensor], {})
-    return _of_class(m, apart, _class_of(m, given["cls"]))
+        made = _of_class(m, apart, _class_of(m, given["cls"]))
+        if m.operators.truth(given.get("require_grad", Constant(False))):
+            autograd_state.require_grad(m, made, True)
+    return made
 
 
 def new_tensor(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:

@@ -28,7 +28,7 @@ from .handlers import handles
 from .lookups import class_lookup, is_of_program
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List, Tuple
-from .subclasses import SubclassTensor, check_class, check_followed
+from .subclasses import SubclassTensor, check_class, check_followed, check_unseen_where_saved
 from .tensors import Tensor, input_tensor, noting_refusal
 
 
@@ -183,6 +183,7 @@ def _build(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variab
     with noting_refusal(m, value, source):
         if getattr(cls, "__torch_dispatch__", None) is _torch.NO_DISPATCH or dispatch_of(m, cls) is None:
             check_followed(m, cls)
+            check_unseen_where_saved(m)
             with _torch.without_overrides():
                 made = input_tensor(m, value, source, SubclassTensor)
         else:

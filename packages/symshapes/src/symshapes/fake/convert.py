@@ -44,6 +44,10 @@ class _Memo:
         entry = self._entries.get(_identity(real))
         return entry[1] if entry is not None and entry[0]() is real else None
 
+    def clear(self) -> None:
+        """Keep nothing, and no reference."""
+        self._entries.clear()
+
     def put(self, real: Any, value: Any) -> None:
         """Keep a value until the object goes."""
         held = _Held(real, self._forget)
@@ -100,6 +104,10 @@ class Converter:
         if grad is not None and not isinstance(grad, FakeTensor):
             fake.grad = self.convert(grad, f"{source}.grad" if source else None, None)
         return fake
+
+    def forget_tensors(self) -> None:
+        """Hold no reference to a tensor. Of storages it is still known which is which."""
+        self._fakes.clear()
 
     def constant(self, t: torch.Tensor) -> FakeTensor:
         """The fake of a real tensor that an op met: a constant of the program, all sizes static."""

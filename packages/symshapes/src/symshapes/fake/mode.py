@@ -170,6 +170,10 @@ class FakeMode(InfraMode):
         """
         return self._converter.convert(t, source, policy, alike, symbolic_strides)
 
+    def forget_tensors(self) -> None:
+        """Hold no reference to a real tensor, not even a weak one: the next conversion of one makes another fake."""
+        self._converter.forget_tensors()
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
