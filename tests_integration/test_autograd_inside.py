@@ -117,3 +117,17 @@ def test_a_backward_that_lets_go_of_what_was_saved_runs_once():
         for again in (lambda z: z.backward(retain_graph=True), lambda z, x=x: torch.autograd.grad(z, [x])):
             with pytest.raises(RuntimeError, match="can only be accessed once"):
                 again(z)
+
+
+@pytest.mark.parametrize("data", [torch.ones(1), torch.ones(1).expand(3000)], ids=["shorter", "repeated"])
+def test_a_leaf_that_is_given_other_memory_before_the_backward(data: torch.Tensor) -> None:
+    """A kernel would read beyond it."""
+    compiled = meta.compile(lambda t: (t * t).sum())
+    t = torch.ones(3000, requires_grad=True)
+    y = compiled(t)
+    kept, t.data = t.data, data
+    with pytest.raises(RuntimeError, match="its data was set"):
+        y.backward(retain_graph=True)
+    t.data = kept * 3
+    y.backward()
+    assert torch.equal(t.grad, kept * 6)

@@ -169,6 +169,7 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         with source.block("else:"):
             for position, (_, value) in enumerate(tangents):
                 source.line(f"t{position} = in_order(t{position}, {memory_order(value)})")
+        _check_data(source, way)
         _run_backward(source, way, len(tangents))
         places = range(len(signature.grad_inputs) + len(whole.cuts))
         gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
@@ -247,6 +248,42 @@ def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
             source.line(f"{name} = {made}.copy_({name})")
         with source.block("else:"):
             source.line(same_memory)
+
+
+def _check_data(source: Source, way: Backwards) -> None:
+    """Refuse inputs that were saved and have been given memory of another layout since (`x.data = y`), which nothing else tells of."""
+    if not isinstance(way.repeated, DoubleBackward):
+        return
+    given = way.joint.graph.find_nodes(op="placeholder")
+    values = {at: given[at].meta["val"] for saved in way.partition.saved if (at := saved.input) is not None}
+    values = {at: value for at, value in values.items() if _static(value)}
+    if not values:
+        return
+    sizes, strides = ([tuple(layout(value)) for value in values.values()] for layout in (_SIZE, _STRIDE))
+    source.names |= {"size_of": _SIZE, "stride_of": _STRIDE, "refuse_data": _refuse_data}
+    with source.block("if (inputs := ctx.kept[0]) is not None:"):
+        source.line(f"inputs = {', '.join(f'inputs[{at}]' for at in values)},")
+        with source.block(f"if [*map(size_of, inputs)] != {sizes!r} or [*map(stride_of, inputs)] != {strides!r}:"):
+            source.line(f"refuse_data(inputs, {sizes!r}, {strides!r})")
+        source.line("del inputs")
+
+
+_SIZE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
+
+
+def _refuse_data(
+    inputs: Sequence[torch.Tensor], sizes: Sequence[Sequence[int]], strides: Sequence[Sequence[int]]
+) -> None:
+    """Raise RuntimeError unless these lie in memory so; where there is one element in a dimension its stride is no matter."""
+    for value, size, stride in zip(inputs, sizes, strides, strict=True):
+        known = zip(size, stride, value.stride(), strict=False)
+        if tuple(value.shape) != size or any(
+            wanted != has for length, wanted, has in known if length != 1 and 0 not in size
+        ):
+            raise RuntimeError(
+                f"a tensor that a compiled graph saved for its backward has sizes {tuple(value.shape)} and strides {value.stride()} by now "
+                f"in place of {size} and {stride}: its data was set after the graph ran"
+            )
 
 
 def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
