@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
+import torch
 
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr
 from inductor.ir.tensor import TensorValue
 from inductor.ir.views import AsStrided, Diagonal, Dims, Reshape, Select, Slice, Unfold
+from inductor.lowerings.fallback import as_eager
 from inductor.lowerings.registry import broadcast, view
 
 
@@ -192,9 +194,13 @@ def unfold(builder: Builder, self: TensorValue, dimension: int, size: int, step:
 
 
 @view("as_strided")
-def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, storage_offset: Any = None) -> TensorValue:
+def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """A window of the value's memory."""
     out = builder.meta()
+    if is_empty(self.size) and not is_empty(builder.sizes(out.size())):
+        # A tensor without elements tells no address, whatever lies in its storage.
+        copied = torch.ops.aten.as_strided_copy.default
+        return builder.extern(copied, as_eager(builder, (self, size, stride, storage_offset)), {}, out, contiguous=True)
     return strided_like(builder, self, out)
 
 
