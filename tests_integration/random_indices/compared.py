@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .programs import Program, names, smaller
+from .programs import Input, Program, names, smaller
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 _COUNT = itertools.count()
@@ -78,8 +78,22 @@ def _is_sound(program: Program, device: str) -> bool:
 
 
 def _outcomes(programs: Sequence[Program], together: Callable[..., Any], device: str) -> list[list[Any]]:
-    """Of each what it gives, what its inputs are afterwards, and their gradients."""
-    given = [[one.make(device) for one in program.inputs] for program in programs]
+    """Of each what it gives, what its inputs are afterwards, and their gradients: of its inputs, and of its other ones."""
+    first = _outcomes_of(programs, [program.inputs for program in programs], together, device)
+    if not any(program.others for program in programs):
+        return first
+    others = [program.others or program.inputs for program in programs]
+    second = _outcomes_of(programs, others, together, device)
+    return [
+        [*one, *(another if program.others else ())]
+        for program, one, another in zip(programs, first, second, strict=True)
+    ]
+
+
+def _outcomes_of(
+    programs: Sequence[Program], inputs: Sequence[Sequence[Input]], together: Callable[..., Any], device: str
+) -> list[list[Any]]:
+    given = [[one.make(device) for one in several] for several in inputs]
     for program, args in zip(programs, given, strict=True):
         for arg in args:
             if program.backward and arg.is_floating_point():
@@ -102,6 +116,7 @@ def _weighed(result: torch.Tensor) -> torch.Tensor:
 def _difference(program: Program, ours: Sequence[Any], eager: Sequence[Any]) -> str | None:
     said = [*program.returns, *(f"x{at} afterwards" for at in range(len(program.inputs)))]
     said += [f"gradient of x{at}" for at in range(len(program.inputs))]
+    said += [f"{each}, of other sizes" for each in said] if program.others else []
     for name, mine, theirs in zip(said, ours, eager, strict=True):
         if mine is None or theirs is None:
             if mine is not theirs:

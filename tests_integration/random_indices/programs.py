@@ -58,13 +58,15 @@ class Program:
     lines: tuple[str, ...]
     returns: tuple[str, ...]
     backward: bool
+    others: tuple[Input, ...] = ()
+    """Of other sizes, which eager runs the program with as well."""
 
     def text(self, name: str = "program") -> str:
         head = f"def {name}({', '.join(f'x{at}' for at in range(len(self.inputs)))}):\n"
         return head + "".join(f"    {line}\n" for line in self.lines) + f"    return [{', '.join(self.returns)}]\n"
 
     def __str__(self) -> str:
-        return f"{self.text()}# {self.inputs}\n# backward: {self.backward}"
+        return f"{self.text()}# {self.inputs}\n# then {self.others}\n# backward: {self.backward}"
 
 
 def names(device: str) -> dict[str, Any]:
@@ -89,7 +91,31 @@ def drawn(random: Random) -> Program:
                 continue
             made = drawer.finished()
         if made is not None:
-            return made
+            return replace(made, others=_others(random, made))
+
+
+def _others(random: Random, program: Program) -> tuple[Input, ...]:
+    """Inputs of other sizes, where eager takes some."""
+    space = names("cpu")
+    exec(program.text(), space)
+    sizes = {n for given in program.inputs for n in given.size}
+    for _ in range(6):
+        # Sizes that are equal stay so: most programs need it.
+        others = {n: random.choice(SIZES) if random.random() < 0.5 else n for n in sizes}
+        made = tuple(replace(each, size=tuple(others[n] for n in each.size)) for each in program.inputs)
+        if made == program.inputs or any(_product(each.size) > MOST for each in made):
+            continue
+        args = [each.make("cpu") for each in made]
+        for arg in args:
+            arg.requires_grad_(program.backward and arg.is_floating_point())
+        with contextlib.suppress(RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+            found = space["program"](*args)
+            sums = [value.sum().to(torch.float64) for value in found if value.requires_grad]
+            if sums:
+                torch.stack(sums).sum().backward()
+            if all(_is_small(value) for value in found):
+                return made
+    return ()
 
 
 class _Drawer:
@@ -240,6 +266,23 @@ class _Drawer:
             parts.insert(0, "...")
         return ", ".join(parts) or ":"
 
+    def size(self, n: int) -> str:
+        """A number, maybe as the size that it is."""
+        found = [
+            f"x{at}.size({dim})"
+            for at, given in enumerate(self.inputs)
+            for dim, size in enumerate(given.size)
+            if size == n
+        ]
+        return self.random.choice(found) if found and self.random.random() < 0.5 else str(n)
+
+    def shaped(self, sizes: tuple[int, ...], *, rest: bool = False) -> str:
+        """Sizes as text; with `rest` one of them may be what is left."""
+        texts = [self.size(n) for n in sizes]
+        if rest and texts and self.random.random() < 0.4:
+            texts[self.random.randrange(len(texts))] = "-1"
+        return f"({', '.join(texts)},)"
+
     def shape(self, count: int) -> tuple[int, ...]:
         """Sizes with as many elements."""
         if count <= 1:
@@ -274,15 +317,16 @@ class _Drawer:
             )  # fmt: skip
         kind = random.randrange(5)
         text = f"({text}).to(torch.{random.choice(('int64', 'int64', 'int64', 'int32'))})"
+        told = self.size(bound)
         if kind == 0:
-            return f"{text}.clamp(0, {bound - 1})"
+            return f"{text}.clamp(0, {told} - 1)"
         if kind == 1 and negative:
-            return f"({text} % {bound} - {random.choice((bound, random.randint(0, bound)))})"
+            return f"({text} % {told} - {random.choice((told, str(random.randint(0, bound))))})"
         if kind == 2 and negative:
-            return f"{text}.clamp({-bound}, {bound - 1})"
+            return f"{text}.clamp(-{told}, {told} - 1)"
         if kind == 3 and negative:
-            return f"torch.fmod({text}, {bound})"
-        return f"({text} % {bound})"
+            return f"torch.fmod({text}, {told})"
+        return f"({text} % {told})"
 
     def arithmetic(self, size: tuple[int, ...]) -> str:
         """Text of whole numbers of these sizes."""
@@ -298,14 +342,15 @@ class _Drawer:
         if len(size) == 0:
             return f"torch.tensor({random.randint(-9, 9)})"
         if random.random() < 0.4 or len(size) == 1:
-            ordered = f"arange({_product(size)}{dtype})"
-            return ordered if len(size) == 1 else f"{ordered}.view({size})"
+            if len(size) == 1:
+                return f"arange({self.size(size[0])}{dtype})"
+            return f"arange({' * '.join(map(self.size, size))}{dtype}).view{self.shaped(size, rest=True)}"
         # relative to each other, as positions are that bias attention
         parts = []
         for dim, n in enumerate(size):
             index = ["None"] * len(size)
             index[dim] = ":"
-            parts.append(f"arange({n}{dtype})[{', '.join(index)}]")
+            parts.append(f"arange({self.size(n)}{dtype})[{', '.join(index)}]")
         text = parts[0]
         for part in parts[1:]:
             text = f"({text} {random.choice('+--*')} {part})"
@@ -378,7 +423,7 @@ def _view(d: _Drawer) -> str | None:
     if kind <= 3:
         return f"{name}[{d.slices(tuple(t.shape))}]"
     if kind <= 6:
-        return f"{name}.{random.choice(('reshape', 'view', 'reshape'))}{d.shape(t.numel())}".replace(",)", ")")
+        return f"{name}.{random.choice(('reshape', 'view', 'reshape'))}{d.shaped(d.shape(t.numel()), rest=True)}"
     if kind <= 8:
         return f"{name}.permute({', '.join(map(str, order))})"
     if kind == 9:
@@ -414,7 +459,7 @@ def _view(d: _Drawer) -> str | None:
     if kind == 24:
         return f"{name}.tensor_split({k}, {dim})[{random.randrange(k)}]"
     if kind == 25:
-        return f"{name}.unflatten({dim}, {d.shape(n)})"
+        return f"{name}.unflatten({dim}, {d.shaped(d.shape(n), rest=True)})"
     if kind == 26:
         return f"{name}.select({dim}, {random.randint(-n, max(n - 1, -n))})"
     if kind == 27:
@@ -565,7 +610,7 @@ def _scattered(d: _Drawer) -> str | None:
         return more and f"{name}.index_add({dim}, ({more}), {name}.narrow({dim}, 0, {length}))"
     # Of a number of rows, in another order each: positions that differ.
     factor = next((c for c in (random.randint(2, 9), 7, 5, 3, 1) if _coprime(c, n)), 1)
-    one_each = f"((arange({n}) * {factor} + {random.randint(0, 9)}) % {max(n, 1)})"
+    one_each = f"((arange({d.size(n)}) * {factor} + {random.randint(0, 9)}) % {d.size(max(n, 1))})"
     shape = [1] * t.dim()
     shape[dim] = n
     if kind == 2:
@@ -602,7 +647,7 @@ def _other(d: _Drawer, t: Tensor, name: str, *, exact: bool = False) -> str:
     kind = random.randrange(5)
     if kind == 0 and t.dim():
         n = t.size(-1)
-        return f"arange({n}, {d.dtype()})"
+        return f"arange({d.size(n)}, {d.dtype()})"
     if kind == 1 and t.dim():
         return d.arithmetic(tuple(t.shape))
     if kind == 2 and t.dim():
@@ -781,5 +826,8 @@ def smaller(program: Program) -> Iterator[Program]:
         for other in {f"x{n}" for n in range(len(program.inputs))} | {f"v{n}" for n in range(at)}:
             if name.startswith("v") and " " not in name and text != other and _reads(text, other):
                 yield replace(program, lines=(*program.lines[:at], f"{name} = {other}", *program.lines[at + 1 :]))
+    if program.others:
+        yield replace(program, others=())
+        yield replace(program, inputs=program.others, others=())
     if program.backward:
         yield replace(program, backward=False)
