@@ -522,7 +522,8 @@ def _pad(d: _Drawer) -> str | None:
         return None
     t = d.values[name]
     count = d.random.randint(1, t.dim()) if mode == "constant" else max(t.dim() - 2, 1)
-    low = -2 if d.random.random() < 0.3 else 0
+    # A circle that is cut on one side is read, in eager, before it was written.
+    low = -2 if d.random.random() < 0.3 and mode != "circular" else 0
     pads = [d.random.randint(low, 3) for _ in range(2 * count)]
     if mode == "constant":
         value = d.random.choice(("", ", value=1", ", value=-3"))

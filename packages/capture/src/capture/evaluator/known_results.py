@@ -116,7 +116,7 @@ class KnownResults:
         mode, env = self._mode, self._mode.shape_env
         counts = () if env is None else (env.count, len(env.guards), len(env.runtime_asserts), env.unbacked_count)
         return (
-            mode.effects, mode.draws, mode.writes, mode.lasting, mode.risks, mode.products, mode.doubtful_copies, len(mode.numbers_read), mode.counts_from_start, *counts,
+            mode.effects, mode.draws, mode.writes, mode.lasting, mode.risks, mode.doubtful_copies, len(mode.numbers_read), mode.counts_from_start, *counts,
         )  # fmt: skip
 
 

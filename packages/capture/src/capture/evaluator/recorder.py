@@ -293,7 +293,6 @@ class GraphRecorder:
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         lasting, risks, draws = self.fake_mode.lasting, self.fake_mode.risks, self.fake_mode.draws
-        products = self.fake_mode.products
         promised, unbacked = len(self.dynamic_sizes.env.runtime_asserts), self.dynamic_sizes.env.unbacked_count
         try:
             result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
@@ -334,7 +333,7 @@ class GraphRecorder:
         self._effects.left_behind()
         if id(target) in READ_BY:
             self._guard_settings(read_by(target, (*fake_args, *fake_kwargs.values())))
-        if self.fake_mode.products != products:
+        if self.fake_mode.multiplied:
             self._guard_settings(READ_BY_PRODUCTS)
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step

@@ -130,8 +130,8 @@ class FakeMode(InfraMode):
         """How many left behind what neither tensors nor generators hold."""
         self.risks = 0
         """How many ops may raise by what is in their arguments, where kernels run while they are called."""
-        self.products = 0
-        """How many multiplied matrices of float32 on a device that may read but the leading bits of them."""
+        self.multiplied = False
+        """Whether any multiplied matrices of float32 on a device that may read but the leading bits of them."""
         self.unsaid: list[object] = []
         """Storages that were written to by operators that no version counter tells of, once a write."""
         # In this slot the mode stays below user modes (see _torch.py).
@@ -289,7 +289,7 @@ class FakeMode(InfraMode):
         if facts.data_errors != NOTHING and (facts.data_errors == ANYTHING or _has_integers((*args, *kwargs.values()))):
             self.risks += 1
         if func in _PRODUCTS and args[0].dtype is torch.float32 and args[0].device.type != "cpu":
-            self.products += 1
+            self.multiplied = True
         if func in _FROM_START:
             self.counted_from_start.add(self._fake(args[0]).storage_key)
             self.counts_from_start += 1
