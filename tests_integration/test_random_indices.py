@@ -25,7 +25,7 @@ PROGRAMS = 20
 """In one function: a compiler of C++ takes longer to begin than for one of them."""
 #: How many programs in all, in how many tests, from which seed; `nox -s fuzz` asks for more.
 EXAMPLES, SHARDS, SEED = (
-    int(os.environ.get(f"FUZZ_{name}", usual)) for name, usual in (("EXAMPLES", 320), ("SHARDS", 2), ("SEED", 0))
+    int(os.environ.get(f"FUZZ_{name}", usual)) for name, usual in (("EXAMPLES", 200), ("SHARDS", 2), ("SEED", 0))
 )
 BATCHES = max(EXAMPLES // PROGRAMS // 2, SHARDS)
 
@@ -40,9 +40,9 @@ def compiled(dynamic: bool | None) -> Callable[[Callable[..., Any]], Callable[..
     return compiling
 
 
-def run(batch: str, device: str = "cpu") -> None:
+def run(batch: str, device: str = "cpu", *, count: int = PROGRAMS, dynamic: bool | None = None) -> None:
     random = Random(f"{SEED} {batch}")
-    programs, dynamic = [drawn(random) for _ in range(PROGRAMS)], random.choice((None, None, True))
+    programs, dynamic = [drawn(random) for _ in range(count)], dynamic or random.choice((None, None, True))
     if not dynamic:  # other sizes would be other kernels
         programs = [replace(program, others=()) for program in programs]
     found = failures(programs, compiled(dynamic), device)
@@ -54,6 +54,18 @@ def run(batch: str, device: str = "cpu") -> None:
 def test_kernels_of_c(shard: int) -> None:
     for batch in range(shard, BATCHES, SHARDS):
         run(str(batch))
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_sizes_that_vary(shard: int) -> None:
+    """By the interpreter of loops, which needs no compiler."""
+    before = inductor.backend_for(torch.device("cpu"))
+    inductor.register_backend(inductor.ReferenceBackend("cpu"))
+    try:
+        for batch in range(shard, 2 * BATCHES, SHARDS):
+            run(f"varying {batch}", count=6, dynamic=True)
+    finally:
+        inductor.register_backend(before)
 
 
 @pytest.fixture
@@ -68,21 +80,30 @@ def interpreted() -> Iterator[None]:
     if not knobs.runtime.interpret:
         pytest.skip("Triton's compiler is in force")
     import numpy
-    from triton.runtime.interpreter import InterpreterBuilder
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-    add = InterpreterBuilder.create_atomic_rmw
+    add, ones = InterpreterBuilder.create_atomic_rmw, InterpreterBuilder.get_all_ones_value
 
     def add_what_lies_in_order(self: Any, op: Any, ptr: Any, val: Any, *rest: Any) -> Any:
         # Of one number for many places the interpreter reads what lies behind it.
         val.data = numpy.ascontiguousarray(val.data)
         return add(self, op, ptr, val, *rest)
 
+    def ones_of_bytes(self: Any, kind: Any) -> Any:
+        # It asks for -1, which bytes without a sign have none of.
+        return (
+            TensorHandle(numpy.array([255], numpy.uint8), kind.scalar)
+            if str(kind.scalar) == "uint8"
+            else ones(self, kind)
+        )
+
     before = inductor.backend_for(torch.device("cpu"))
     InterpreterBuilder.create_atomic_rmw = add_what_lies_in_order
+    InterpreterBuilder.get_all_ones_value = ones_of_bytes
     inductor.register_backend(TritonBackend("cpu"))
     yield
     inductor.register_backend(before)
-    InterpreterBuilder.create_atomic_rmw = add
+    InterpreterBuilder.create_atomic_rmw, InterpreterBuilder.get_all_ones_value = add, ones
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -79,10 +79,10 @@ def _is_sound(program: Program, device: str) -> bool:
 
 def _outcomes(programs: Sequence[Program], together: Callable[..., Any], device: str) -> list[list[Any]]:
     """Of each what it gives, what its inputs are afterwards, and their gradients: of its inputs, and of its other ones."""
-    first = _outcomes_of(programs, [program.inputs for program in programs], together, device)
+    first = _outcomes_of(programs, [(program.inputs, program.numbers[0]) for program in programs], together, device)
     if not any(program.others for program in programs):
         return first
-    others = [program.others or program.inputs for program in programs]
+    others = [(program.others or program.inputs, program.numbers[bool(program.others)]) for program in programs]
     second = _outcomes_of(programs, others, together, device)
     return [
         [*one, *(another if program.others else ())]
@@ -91,14 +91,17 @@ def _outcomes(programs: Sequence[Program], together: Callable[..., Any], device:
 
 
 def _outcomes_of(
-    programs: Sequence[Program], inputs: Sequence[Sequence[Input]], together: Callable[..., Any], device: str
+    programs: Sequence[Program],
+    inputs: Sequence[tuple[Sequence[Input], int]],
+    together: Callable[..., Any],
+    device: str,
 ) -> list[list[Any]]:
-    given = [[one.make(device) for one in several] for several in inputs]
+    given = [[one.make(device) for one in several] for several, _ in inputs]
     for program, args in zip(programs, given, strict=True):
         for arg in args:
             if program.backward and arg.is_floating_point():
                 arg.requires_grad_()
-    results = together(given)
+    results = together([[*args, k] for args, (_, k) in zip(given, inputs, strict=True)])
     # Computed before the backwards, which may be of one graph.
     before = [[t.detach().clone().cpu() for t in (*made, *args)] for made, args in zip(results, given, strict=True)]
     slopes = [_weighed(t) for made in results for t in made if t.requires_grad]

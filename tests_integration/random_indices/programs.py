@@ -60,13 +60,15 @@ class Program:
     backward: bool
     others: tuple[Input, ...] = ()
     """Of other sizes, which eager runs the program with as well."""
+    numbers: tuple[int, int] = (1, 1)
+    """What `k` is, with these inputs and with the other ones."""
 
     def text(self, name: str = "program") -> str:
-        head = f"def {name}({', '.join(f'x{at}' for at in range(len(self.inputs)))}):\n"
+        head = f"def {name}({', '.join(f'x{at}' for at in range(len(self.inputs)))}, k):\n"
         return head + "".join(f"    {line}\n" for line in self.lines) + f"    return [{', '.join(self.returns)}]\n"
 
     def __str__(self) -> str:
-        return f"{self.text()}# {self.inputs}\n# then {self.others}\n# backward: {self.backward}"
+        return f"{self.text()}# {self.inputs}\n# then {self.others}\n# k: {self.numbers}\n# backward: {self.backward}"
 
 
 def names(device: str) -> dict[str, Any]:
@@ -91,11 +93,11 @@ def drawn(random: Random) -> Program:
                 continue
             made = drawer.finished()
         if made is not None:
-            return replace(made, others=_others(random, made))
+            return _with_others(random, made)
 
 
-def _others(random: Random, program: Program) -> tuple[Input, ...]:
-    """Inputs of other sizes, where eager takes some."""
+def _with_others(random: Random, program: Program) -> Program:
+    """The program with inputs of other sizes, where eager takes some, and another number."""
     space = names("cpu")
     exec(program.text(), space)
     sizes = {n for given in program.inputs for n in given.size}
@@ -103,19 +105,20 @@ def _others(random: Random, program: Program) -> tuple[Input, ...]:
         # Sizes that are equal stay so: most programs need it.
         others = {n: random.choice(SIZES) if random.random() < 0.5 else n for n in sizes}
         made = tuple(replace(each, size=tuple(others[n] for n in each.size)) for each in program.inputs)
-        if made == program.inputs or any(_product(each.size) > MOST for each in made):
+        k = random.randint(-3, 6)
+        if (made, k) == (program.inputs, program.numbers[0]) or any(_product(each.size) > MOST for each in made):
             continue
         args = [each.make("cpu") for each in made]
         for arg in args:
             arg.requires_grad_(program.backward and arg.is_floating_point())
         with contextlib.suppress(RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
-            found = space["program"](*args)
+            found = space["program"](*args, k)
             sums = [value.sum().to(torch.float64) for value in found if value.requires_grad]
             if sums:
                 torch.stack(sums).sum().backward()
             if all(_is_small(value) for value in found):
-                return made
-    return ()
+                return replace(program, others=made, numbers=(program.numbers[0], k))
+    return program
 
 
 class _Drawer:
@@ -126,7 +129,8 @@ class _Drawer:
         self.backward = random.random() < 0.3
         self.inputs = tuple(self._input() for _ in range(random.randint(1, 3)))
         self.values: dict[str, Tensor] = {}
-        self.space = names("cpu")
+        self.k = random.randint(-3, 6)
+        self.space = {**names("cpu"), "k": self.k}
         self.lines: list[str] = []
         self.inexact: set[str] = set()
         self.overlapping: set[str] = set()
@@ -228,7 +232,7 @@ class _Drawer:
                 torch.stack([each.to(torch.float64) for each in sums]).sum().backward()
             except RuntimeError:  # what is needed was written to
                 return None
-        return Program(self.inputs, tuple(self.lines), returns, self.backward)
+        return Program(self.inputs, tuple(self.lines), returns, self.backward, numbers=(self.k, self.k))
 
     # ---- parts of expressions ----
 
@@ -469,17 +473,53 @@ def _view(d: _Drawer) -> str | None:
     return f"{name}.flatten({min(other, dims - 1)})"
 
 
+def _numbered(d: _Drawer) -> str | None:
+    """By a number that a program is given."""
+    name = d.pick(lambda t: t.dim() > 0)
+    if name is None:
+        return None
+    t, random = d.values[name], d.random
+    dim = random.randrange(t.dim())
+    colons = ":, " * dim
+    texts = [
+        f"{name}[{colons}k:]", f"{name}[{colons}:k]", f"{name}[{colons}-k:]", f"{name}[{colons}k::2]", f"{name}.roll(k, {dim})", f"{name}.roll(k)", f"{name}.select({dim}, k)",
+        f"{name}[{colons}k : k + 3]", f"F.pad({name}, (k, 2))", f"F.pad({name}, (1, k), value=2)", f"{name}.tril(k)", f"{name}.triu(k - 1)", f"{name}.diagonal(k, {dim}, -1)", f"{name}.narrow({dim}, k, 1)",
+        f"{name}.expand(k, {', '.join(['-1'] * t.dim())})", f"{name}.unfold({dim}, k, 1)", f"{name}.split(k, {dim})[-1]", f"{name} + k", f"{name} * k", f"{name}.clamp(min=k)", f"{name} > k", f"{name}.repeat_interleave(k, {dim})",
+        f"{name}.rot90(k)", f"torch.arange(k, k + {t.size(-1)}, device={name}.device) * 1", f"{name}[{colons}(arange({t.size(dim)}) + k) % {t.size(dim)}]", f"{name}[{colons}arange({t.size(dim)}) % {t.size(dim)} - k.__abs__() % {max(t.size(dim), 1)}]",
+        f"{name}.tensor_split((k, k + 2), {dim})[1]", f"{name}.chunk(k, {dim})[0]", f"F.pad({name}, (0, -k))", f"{name}.movedim({dim}, -1)[..., k // 2 :]", f"{name}[{colons}max(k, 0) :].flip({dim})",
+    ]  # fmt: skip
+    if _ints(t):
+        texts += [
+            f"{name} // k",
+            f"{name} % k",
+            f"({name} + k) // 3",
+            f"({name} * k) % 7",
+            f"{name} // 2 % k",
+            f"torch.div({name}, k, rounding_mode='trunc')",
+            f"torch.fmod({name}, k)",
+            f"{name} - k",
+            f"{name} ^ k",
+            f"{name} << abs(k)",
+        ]
+        texts += [
+            f"arange({d.size(t.size(dim))}) // k",
+            f"(arange({d.size(t.size(dim))}) - k) // 3",
+            f"(arange({d.size(t.size(dim))}) * k + 1) % 5",
+            f"(k - arange({d.size(t.size(dim))})) % 4",
+            f"arange({d.size(t.size(dim))}) % k",
+        ]
+    return random.choice(texts)
+
+
 def _strided(d: _Drawer, name: str, t: Tensor) -> str | None:
-    """Any strides within the memory."""
+    """Any strides from its first element to its last."""
     random = d.random
     # A program's own memory alone: of copies, eager's has another size where a compiler lays them out in other ways.
     if not name.startswith("x") and not t.is_contiguous():
         return f"{name}.contiguous()"
-    count = t.untyped_storage().nbytes() // t.element_size() if name.startswith("x") else t.numel()
-    start = t.storage_offset() if name.startswith("x") else 0
-    room = count - 1 - start
-    if room < 0 or (t._base is not None and not name.startswith("x")):
+    if not t.numel() or (t._base is not None and not name.startswith("x")):
         return None
+    room = sum((n - 1) * step for n, step in zip(t.shape, t.stride(), strict=True))
     sizes, strides = [], []
     for _ in range(random.randint(1, 3)):
         n = random.choice((1, 2, 3, 4, 5, 7, 8, 16, 17))
@@ -805,7 +845,7 @@ def _in_place(d: _Drawer) -> str | None:
 
 
 _DRAWN: dict[Callable[[_Drawer], str | None], int] = {
-    _view: 30, _join: 6, _pad: 6, _image: 4, _indexed: 14, _scattered: 7, _whole: 18, _float: 8, _decided: 4, _logical: 4, _reduced: 9, _inexact: 1, _in_place: 7,
+    _view: 30, _numbered: 12, _join: 6, _pad: 6, _image: 4, _indexed: 14, _scattered: 7, _whole: 18, _float: 8, _decided: 4, _logical: 4, _reduced: 9, _inexact: 1, _in_place: 7,
 }  # fmt: skip
 _FAMILIES, _WEIGHTS = tuple(_DRAWN), tuple(_DRAWN.values())
 
@@ -829,6 +869,7 @@ def smaller(program: Program) -> Iterator[Program]:
                 yield replace(program, lines=(*program.lines[:at], f"{name} = {other}", *program.lines[at + 1 :]))
     if program.others:
         yield replace(program, others=())
-        yield replace(program, inputs=program.others, others=())
+        yield replace(program, inputs=program.others, others=(), numbers=(program.numbers[1], 1))
+        yield replace(program, others=program.inputs)
     if program.backward:
         yield replace(program, backward=False)
