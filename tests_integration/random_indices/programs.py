@@ -226,12 +226,14 @@ class _Drawer:
         returns = tuple(
             dict.fromkeys(name for name in (*ends, made[-1]) if self.random.random() < 0.7 or name == made[-1])
         )
-        sums = [value.sum() for value in map(self.values.__getitem__, returns) if value.requires_grad]
-        if sums:
-            try:
-                torch.stack([each.to(torch.float64) for each in sums]).sum().backward()
-            except RuntimeError:  # what is needed was written to
-                return None
+        try:
+            sums = [
+                value.sum().to(torch.float64) for value in map(self.values.__getitem__, returns) if value.requires_grad
+            ]
+            if sums:
+                torch.stack(sums).sum().backward()
+        except RuntimeError:  # what is needed was written to
+            return None
         return Program(self.inputs, tuple(self.lines), returns, self.backward, numbers=(self.k, self.k))
 
     # ---- parts of expressions ----
@@ -572,7 +574,8 @@ def _pad(d: _Drawer) -> str | None:
 
 
 def _image(d: _Drawer) -> str | None:
-    name = d.pick(lambda t: 3 <= t.dim() <= 4)
+    # Of none eager's `pixel_unshuffle` gives back what it was given, in its sizes.
+    name = d.pick(lambda t: 3 <= t.dim() <= 4 and t.numel() > 0)
     if name is None:
         return None
     return d.random.choice(

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
-import torch
 
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr
 from inductor.ir.tensor import TensorValue
 from inductor.ir.views import AsStrided, Diagonal, Dims, Reshape, Select, Slice, Unfold
-from inductor.lowerings.fallback import as_eager
 from inductor.lowerings.registry import broadcast, view
 
 
@@ -198,9 +196,7 @@ def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, stor
     """A window of the value's memory."""
     out = builder.meta()
     if is_empty(self.size) and not is_empty(builder.sizes(out.size())):
-        # A tensor without elements tells no address, whatever lies in its storage.
-        copied = torch.ops.aten.as_strided_copy.default
-        return builder.extern(copied, as_eager(builder, (self, size, stride, storage_offset)), {}, out, contiguous=True)
+        return NotImplemented  # a tensor without elements tells no address, whatever lies in its storage
     return strided_like(builder, self, out)
 
 
