@@ -46,7 +46,7 @@ ON_ONE_PYTHON = (
     *(f"tests_integration/test_{name}.py" for name in (
         "almost_attention", "attention", "channels_last", "columns", "complex", "cpu_benchmark", "docs", "dynamic_rows", "flex_attention",
         "freezing", "indices", "ir_text", "killed", "lost_views", "model_sizes", "native_wrapper", "number_ranges", "numpy_backend", "operators",
-        "optimizers", "package", "pooled_memory", "random", "random_shapes", "recurrent", "running_products", "scans", "size_floats", "sizes_of_one",
+        "optimizers", "package", "pooled_memory", "random", "random_indices", "random_shapes", "recurrent", "running_products", "scans", "size_floats", "sizes_of_one",
         "training_memory", "training_patterns", "uncounted_rows", "written_attention", "written_inputs",
     )),
 )  # fmt: skip
@@ -220,14 +220,19 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def fuzz(session: nox.Session) -> None:
-    """20,000 random programs over a random state, changed at random between calls, as many over random shapes, and written-out ones with breaks anywhere: `nox -s fuzz -- --seed 7 --examples 500`."""
+    """20,000 random programs over a random state, changed at random between calls, as many over random shapes and half as many over positions, and written-out ones with breaks anywhere: `nox -s fuzz -- --seed 7 --examples 500`."""
     install_packages(session, torch=TORCH if session.python == "3.11" else TORCH_312)
     session.install(*TEST_TOOLS)
     asked = dict(zip(session.posargs[::2], session.posargs[1::2], strict=True))
     seed = asked.get("--seed", str(secrets.randbelow(10**6)))
     session.log(f"seed {seed}: what fails with it fails again with `--seed {seed}`")
-    env = {"FUZZ_EXAMPLES": asked.get("--examples", "20000"), "FUZZ_SHARDS": "40", "FUZZ_SEED": seed}
-    tests = ("packages/capture/tests/fuzz", "tests_integration/test_random_shapes.py")
+    examples = asked.get("--examples", "20000")
+    env = {"FUZZ_EXAMPLES": examples, "FUZZ_SHARDS": "40", "FUZZ_SEED": seed}
+    tests = (
+        "packages/capture/tests/fuzz",
+        "tests_integration/test_random_shapes.py",
+        "tests_integration/test_random_indices.py",
+    )
     session.run("pytest", "-n", "auto", *tests, env=env)
 
 

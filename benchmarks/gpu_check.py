@@ -112,6 +112,7 @@ TESTS = (
     "tests_integration/test_gpu_replay.py",
     "tests_integration/test_gpu_errors.py",
     "tests_integration/test_gpus.py",
+    "tests_integration/test_random_indices.py",
     "tests_integration/test_user_triton.py",
     "packages/capture/tests/kernels",
 )

@@ -525,3 +525,31 @@ def test_addresses_of_small_quotients(length: int) -> None:
         return ((scores + shifted) / 5.7).softmax(-1)
 
     torch.testing.assert_close(meta.compile(program)(scores, relative), program(scores, relative))
+
+
+def test_products_of_float32_follow_the_precision_in_force() -> None:
+    """Our own kernels are made for one, where the library asks at each call."""
+    x, w = (torch.randn(512, 512, device="cuda") for _ in range(2))
+    exact = (x.double() @ w.double()).relu()
+    compiled = meta.compile(lambda: (x @ w).relu())
+    before = torch.backends.cuda.matmul.fp32_precision
+    errors = {}
+    try:
+        for precision in ("tf32", "ieee", "tf32"):
+            torch.backends.cuda.matmul.fp32_precision = precision
+            errors[precision] = (compiled() - exact).abs().max().item()
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+    assert errors["ieee"] < 1e-3 < errors["tf32"], errors
+
+
+def test_attention_follows_the_order_in_force() -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q, k, v = torch.randn(3, 2, 4, 64, 64, device="cuda", dtype=torch.float16)
+    compiled = meta.compile(lambda: F.scaled_dot_product_attention(q, k, v))
+    for order in ([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION], [SDPBackend.MATH]):
+        for each in (order, order[::-1]):
+            with sdpa_kernel(each, set_priority=True):
+                torch.testing.assert_close(compiled(), F.scaled_dot_product_attention(q, k, v), atol=2e-3, rtol=2e-3)
+    assert compiled.session.report.graph_count == 3

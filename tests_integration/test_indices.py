@@ -232,3 +232,12 @@ def test_positions_of_other_rank_are_refused() -> None:
 def test_bools_have_no_hypotenuse() -> None:
     with pytest.raises(NotImplementedError):
         meta.compile(torch.hypot)(torch.ones(3) > 0, torch.ones(3) > 0)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_positions_wrap_around_a_dimension(dynamic: bool | None) -> None:
+    """Those of `take_along_dim` do, any number of times."""
+    compiled = meta.compile(lambda x, i: torch.take_along_dim(x, i, 1), dynamic=dynamic)
+    for columns in (5, 7):
+        x, index = torch.randn(3, columns), torch.arange(-12, 12).view(1, -1)
+        torch.testing.assert_close(compiled(x, index), torch.take_along_dim(x, index, 1))

@@ -33,3 +33,13 @@ def test_the_same_view_of_another_memory(backend: str) -> None:
     with torch.no_grad():
         for x, y in ((one[:4], other[:4]), (one[:4], other[4:]), (one[4:], other[:4])):
             torch.testing.assert_close(compiled(x, y), program(x, y))
+
+
+def test_what_lies_behind_a_tensor_without_elements() -> None:
+    """Such a tensor tells no address."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.as_strided((7,), (1,), 7) * 2
+
+    x = torch.arange(17.0).as_strided((16, 0), (1, 1), 0)
+    assert torch.equal(meta.compile(program)(x), program(x))

@@ -116,7 +116,29 @@ ATTENTION_FLAGS: dict[str, Flag] = {
         torch._C._set_sdp_use_overrideable,
         "userEnabledOverrideableSDP",
     ),
+    "products of halves": (
+        torch._C._get_math_sdp_allow_fp16_bf16_reduction,
+        torch._C._set_math_sdp_allow_fp16_bf16_reduction,
+        "allowFP16BF16ReductionMathSDP",
+    ),
 }
+
+
+# Public is a context manager alone.
+def attention_order() -> tuple[int, ...]:
+    """In which order kernels of attention are tried on a GPU."""
+    return tuple(torch._C._get_sdp_priority_order())
+
+
+def set_attention_order(order: tuple[int, ...]) -> None:
+    """Have them tried in this order."""
+    torch._C._set_sdp_priority_order(list(order))
+
+
+# What `torch.backends.cuda.matmul.fp32_precision` and `torch.set_float32_matmul_precision` come down to, with what of it is inherited; the
+# public question of the latter raises where both were asked.
+float32_precision: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
+set_float32_precision: Callable[[str, str, str], Any] = torch._C._set_fp32_precision_setter
 
 # What makes nested tensors beneath the public functions, which read their arguments' data first.
 nested_from_list = torch._nested_tensor_from_tensor_list

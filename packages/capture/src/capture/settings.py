@@ -7,7 +7,7 @@ one more row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -31,7 +31,8 @@ class Setting:
     `native` is the reader's C++ twin, if any: (mangled symbol, argument, bits of the result); a method of at::Context has the
     argument "context". `changes` put other values in force, for the comparison of the two. `only_if` names settings of which
     one must be on, or this one means nothing. `read_by` are the functions of torch that choose kernels by it, as soon as they are
-    taken apart: it means something to graphs that call one of these.
+    taken apart: it means something to graphs that call one of these. `read_by_products` is set where whoever multiplies matrices of
+    float32 reads it, whatever function calls for that; such a product, or such a function, off the CPU alone where it is `off_cpu`.
     """
 
     query: Callable[..., Any]
@@ -42,6 +43,8 @@ class Setting:
     changes: tuple[Change, ...] = ()
     only_if: tuple[str, ...] = ()
     read_by: tuple[Callable[..., Any], ...] = ()
+    read_by_products: bool = False
+    off_cpu: bool = False
     in_thread_keys: bool = False  # changes with the thread's dispatch keys
     inverse: bool = False  # the native twin of a bool says the opposite
     apart: bool = False  # has a guard of its own
@@ -49,6 +52,11 @@ class Setting:
     def read(self) -> Any:
         """The value in force."""
         return self.query(*self.args)
+
+    @property
+    def read_by_some(self) -> bool:
+        """Whether it means nothing to most graphs."""
+        return bool(self.read_by) or self.read_by_products
 
     def matters(self, values: Mapping[str, Any]) -> bool:
         """Whether it means anything where the settings have these values."""
@@ -225,6 +233,20 @@ SETTINGS: dict[str, Setting] = {
     ),
     **_flags("layers by", _torch.LIBRARY_FLAGS, _RECURRENT),
     **_flags("attention by", _torch.ATTENTION_FLAGS, _ATTENDING),
+    "attention in order": Setting(
+        _torch.attention_order,
+        changes=_changes(_torch.attention_order, _torch.set_attention_order, (), (0, 2, 1, 3, 4)),
+        read_by=_ATTENDING,
+        off_cpu=True,
+    ),
+    # Kernels of a compiler's own are made for one, where a library would ask at each call.
+    "products of float32": Setting(
+        _torch.float32_precision,
+        ("cuda", "matmul"),
+        changes=_changes(_torch.float32_precision, _torch.set_float32_precision, ("cuda", "matmul"), "tf32", "ieee"),
+        read_by_products=True,
+        off_cpu=True,
+    ),
 }
 
 READ_BY: dict[int, tuple[str, ...]] = {
@@ -234,10 +256,21 @@ READ_BY: dict[int, tuple[str, ...]] = {
 }
 """By the address of a function of torch's, which settings it chooses kernels by."""
 
+READ_BY_PRODUCTS = tuple(name for name, each in SETTINGS.items() if each.read_by_products)
+
+
+def read_by(function: Callable[..., Any], args: Iterable[Any]) -> tuple[str, ...]:
+    """Which settings such a function chooses kernels by for these fake tensors."""
+    names = READ_BY[id(function)]
+    if any(isinstance(arg, torch.Tensor) and not arg.is_cpu for arg in args):
+        return names
+    return tuple(name for name in names if not SETTINGS[name].off_cpu)
+
+
 ANSWERS: dict[Call, str] = {
     call: name
     for name, setting in SETTINGS.items()
-    if not setting.read_by
+    if not setting.read_by_some
     for call in ((setting.query, setting.args), *setting.told_by)
 }
 """Questions, with their arguments, and the setting that the answer follows from."""

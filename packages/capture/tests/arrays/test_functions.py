@@ -116,7 +116,7 @@ CALLS: dict[str, list[Any]] = {
     ],
     "bincount": [row(VECTOR, lambda f, a: f(abs(a)), lambda f, a: f(abs(a), minlength=9))],
     "take": [row(ARRAY, lambda f, a: f(a, np.array([0, 2])), lambda f, a: f(a, np.array([[1, -1]]), 1), lambda f, a: f(a, np.array(3)))],
-    "take_along_axis": [row(ARRAY, lambda f, a: f(a, np.array([[0], [1], [3]]), 1))],
+    "take_along_axis": [row(ARRAY, lambda f, a: f(a, np.array([[0], [1], [3]]), 1), lambda f, a: f(a, np.array([[0], [-1], [9]]), 1))],
     "diff": [row(ARRAY, lambda f, a: f(a), lambda f, a: f(a, 2), lambda f, a: f(a, axis=0), lambda f, a: f(a, 0))],
     "isin": [row([(3, 4), (3,)], lambda f, a, b: f(a, b), lambda f, a, b: f(a, b, invert=True))],
     "nan_to_num": [row(ARRAY, lambda f, a: f(a), lambda f, a: f(a, nan=2.0, posinf=7.0), special=True)],

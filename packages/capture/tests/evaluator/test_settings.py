@@ -113,6 +113,7 @@ def test_what_operators_choose_kernels_by_is_guarded_where_they_are_called(name)
             continue
         attends = function is torch.nn.functional.scaled_dot_product_attention
         program, x = _attention(function) if attends else _recurrent(function, cell=function is torch.lstm)
+        x = x.to("meta") if setting.off_cpu else x
         compiled, other = capture.compile(program), capture.compile(lambda x: x + 1)
         compiled(x)
         other(x)
@@ -120,11 +121,47 @@ def test_what_operators_choose_kernels_by_is_guarded_where_they_are_called(name)
         for change in setting.changes:
             with change():
                 seen.add(setting.read())
-                assert torch.allclose(compiled(x), program(x), atol=1e-5)
+                found = compiled(x)
+                assert setting.off_cpu or torch.allclose(found, program(x), atol=1e-5)
                 other(x)
             compiled(x)
         assert compiled.session.report.graph_count == len(seen) == 2
         assert other.session.report.graph_count == 1
+
+
+_WEIGHT = torch.randn(4, 4)
+_MULTIPLYING = {
+    "function": lambda x, w: torch.matmul(x, w),
+    "operator": lambda x, w: x @ w,
+    "in place": lambda x, w: x.clone().addmm_(x, w),
+    "linear": torch.nn.functional.linear,
+    "einsum": lambda x, w: torch.einsum("ij,kj->ik", x, w),
+    "batches": lambda x, w: torch.bmm(x[None], w[None]),
+    "attention": lambda x, w: torch.nn.functional.scaled_dot_product_attention(x[None], w[None], w[None]),
+}
+
+
+@pytest.mark.parametrize("name", _MULTIPLYING)
+def test_how_float32_is_multiplied_is_guarded_where_it_is(name):
+    """A backend that multiplies by a kernel of its own would multiply by as many bits for good."""
+    program = _MULTIPLYING[name]
+    compiled = {case: capture.compile(program) for case in ("here", "float32", "float16")}
+    given = {"here": ("cpu", torch.float32), "float32": ("meta", torch.float32), "float16": ("meta", torch.float16)}
+
+    def call():
+        for case, (device, dtype) in given.items():
+            x = _WEIGHT.to(device, dtype)
+            compiled[case](x, x)
+
+    call()
+    for change in SETTINGS["products of float32"].changes:
+        with change():
+            call()
+        call()
+    counts = {case: each.session.report.graph_count for case, each in compiled.items()}
+    # Attention of halves that comes down to products has them in float32.
+    halves = 3 if name == "attention" else 1
+    assert counts == {"here": 1, "float32": 3, "float16": halves}
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,29 @@ def test_integers(name: str, eager: Callable[..., torch.Tensor]) -> None:
     assert torch.equal(y, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.float32])
+def test_signs(dtype: torch.dtype) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], ops.sign(ops.load("x", o[0])))
+
+    x = torch.arange(-20, 20).to(dtype)
+    y = torch.empty_like(x)
+    run(kernel_of(body, [40], [], [("x", "in", dtype), ("y", "out", dtype)]), x, y)
+    assert torch.equal(y, x.sign())
+
+
+def test_a_number_beyond_a_dtype_wraps_around() -> None:
+    """The compiler, and its interpreter, take no other."""
+
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], ops.add(ops.load("x", o[0]), ops.constant(-7, torch.uint8)))
+
+    x = torch.arange(40, dtype=torch.uint8)
+    y = torch.empty_like(x)
+    run(kernel_of(body, [40], [], [("x", "in", torch.uint8), ("y", "out", torch.uint8)]), x, y)
+    assert torch.equal(y, x + -7)
+
+
 def test_random_bits_are_those_of_the_reference() -> None:
     def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
         ops.store("y", o[0], ops.random_bits(ops.load("a", o[0]), ops.load("b", o[0])))

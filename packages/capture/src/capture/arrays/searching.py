@@ -160,9 +160,13 @@ def take(a: Array, indices: Array, axis: int | None = None) -> Tensor:
 @stands_for("take_along_axis", gives=_ARRAY)
 def take_along_axis(arr: Array, indices: Array, axis: int | None = -1) -> Tensor:
     """``np.take_along_axis``."""
-    if indices.dtype is not torch.int64 or axis is None:
-        raise NotImplementedError("places that are no 64 bit integers")
-    return torch.take_along_dim(arr, indices, axis)
+    if indices.dtype is not torch.int64 or axis is None or indices.dim() != arr.dim():
+        raise NotImplementedError("places that are no 64 bit integers, or of other dimensions")
+    # Torch's function of that name has positions wrap around any number of times, where NumPy refuses them.
+    dim = axes_of(arr, axis)[0]
+    lines = [torch.arange(n, device=CPU).view(-1, *[1] * (arr.dim() - 1 - at)) for at, n in enumerate(arr.shape)]
+    lines[dim] = indices
+    return torch.ops.aten.index(arr, lines)
 
 
 @stands_for("diff", gives=_ARRAY)

@@ -16,7 +16,7 @@ from capture.errors import EvaluateAgain, NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder, takes_other_way
 from capture.guards import GlobalState, GuardKind, ShapePredicate, Size, TensorMeta
 from capture.plain_tensors import like_plain, plain_of
-from capture.settings import READ_BY, SETTERS, SETTINGS, in_force
+from capture.settings import READ_BY, READ_BY_PRODUCTS, SETTERS, SETTINGS, in_force, read_by
 from capture.sources import Applied, Const, Source
 from capture.tensor_attributes import gradient_of, is_leaf
 from capture.variables.assumptions import Guards
@@ -337,7 +337,9 @@ class GraphRecorder:
         fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
         if id(target) in READ_BY:
-            self._guard_settings(READ_BY[id(target)])
+            self._guard_settings(read_by(target, (*fake_args, *fake_kwargs.values())))
+        if self.fake_mode.multiplied:
+            self._guard_settings(READ_BY_PRODUCTS)
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step
         if acts:

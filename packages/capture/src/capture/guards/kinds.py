@@ -147,7 +147,7 @@ class GlobalState(Record):
 
     def that_count(self, read: Collection[str] = ()) -> GlobalState:
         """Those that mean something to a graph: to any, and of those that only some operations read, what its own have ``read``."""
-        kept = tuple(each for each in self.values if each[0] in read or not SETTINGS[each[0]].read_by)
+        kept = tuple(each for each in self.values if each[0] in read or not SETTINGS[each[0]].read_by_some)
         return GlobalState(kept, self.native)
 
     def differences(self, other: GlobalState) -> list[str]:

@@ -173,10 +173,10 @@ class Recorder:
         return call
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Ref:
-        """Record a number of a compute dtype."""
+        """Record a number of a compute dtype; a whole one beyond its range wraps around, as torch's numbers beside tensors do."""
         dtype = compute_dtype(dtype)
         kind: type = bool if dtype is torch.bool else float if dtype.is_floating_point else int
-        op = Constant(kind(value), dtype)
+        op = Constant(_wrapped(int(value), dtype) if kind is int else kind(value), dtype)
         # Zeros and NaN are recorded anew each time, as merging bodies joins them.
         return self._new(op) if kind is float and (value == 0 or value != value) else self._append(op)
 
@@ -255,6 +255,12 @@ def record(
     with install(recorder):
         function(outer_vars, inner_vars)
     return Body(tuple(outer_vars), tuple(inner_vars), tuple(recorder.recorded))
+
+
+def _wrapped(number: int, dtype: torch.dtype) -> int:
+    """The number that a dtype has in place of one beyond its range: printers and devices differ in what they make of that."""
+    info = torch.iinfo(dtype)
+    return (number - info.min) % (1 << info.bits) + info.min
 
 
 def _expression(index: Any) -> Expr:

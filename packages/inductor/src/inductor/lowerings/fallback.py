@@ -23,7 +23,8 @@ from symshapes import facts_if_operator
 aten = torch.ops.aten
 
 COPYING = {
-    getattr(aten, name).default: getattr(aten, f"{name}_copy").default for name in ("view_as_real", "view_as_complex")
+    getattr(aten, name).default: getattr(aten, f"{name}_copy").default
+    for name in ("view_as_real", "view_as_complex", "as_strided")
 } | {
     aten.view.dtype: aten.view_copy.dtype,
     aten._conj.default: aten._conj_physical.default,

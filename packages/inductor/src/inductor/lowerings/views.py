@@ -192,9 +192,11 @@ def unfold(builder: Builder, self: TensorValue, dimension: int, size: int, step:
 
 
 @view("as_strided")
-def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, storage_offset: Any = None) -> TensorValue:
+def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """A window of the value's memory."""
     out = builder.meta()
+    if is_empty(self.size) and not is_empty(builder.sizes(out.size())):
+        return NotImplemented  # a tensor without elements tells no address, whatever lies in its storage
     return strided_like(builder, self, out)
 
 

@@ -18,10 +18,8 @@ def divide(a, b):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def sign(x):  # type: ignore[no-untyped-def]
-    """-1, 0 or 1; 0 for NaN."""
-    return tl.where(
-        x > 0, tl.full([1], 1, x.dtype), tl.where(x < 0, tl.full([1], -1, x.dtype), tl.full([1], 0, x.dtype))
-    )
+    """-1, 0 or 1; 0 for NaN. No -1 is written out, which bytes without a sign have none of."""
+    return (x > 0).to(tl.int8).to(x.dtype) - (x < 0).to(tl.int8).to(x.dtype)
 
 
 @triton.jit

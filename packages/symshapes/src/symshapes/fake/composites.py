@@ -270,7 +270,7 @@ def _places(places: list[Any], device: torch.device) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`torch.take_along_dim`: both are broadcast, but for the dimension."""
+    """`torch.take_along_dim`: both are broadcast, but for the dimension, around which positions wrap, negative ones and others."""
     if dim is None:
         return input.view(-1).gather(0, indices.view(-1))
     if input.dim() != indices.dim():
@@ -281,8 +281,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     dim = wrap_dim(dim, input.dim())
     before, after = tuple(input.shape[:dim]), tuple(input.shape[dim + 1 :])
     lead, trail = broadcast(before, tuple(indices.shape[:dim])), broadcast(after, tuple(indices.shape[dim + 1 :]))
+    places = indices.broadcast_to((*lead, indices.shape[dim], *trail))
     spread = input.broadcast_to((*lead, input.shape[dim], *trail))
-    return spread.gather(dim, indices.broadcast_to((*lead, indices.shape[dim], *trail)))
+    return spread.gather(dim, places.remainder(input.shape[dim]))
 
 
 def max_pool1d(

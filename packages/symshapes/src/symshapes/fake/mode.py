@@ -22,7 +22,7 @@ from symshapes.fake.layouts import LAYOUTS
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
 from symshapes.node import SymNode
-from symshapes.rules import registry
+from symshapes.rules import matmul, registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_shape, sure
 from symshapes.rules.registry import DataDependentError, rule_and_facts
 from symshapes.rules.views import view_may_be
@@ -52,6 +52,18 @@ _FROM_START = frozenset(
     getattr(torch.ops.aten, name).default
     for name in ("as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter")
 )
+
+
+def _products() -> frozenset[Any]:
+    """The operators that multiply matrices, in each of their forms: those with a rule among products', and what writes as they do."""
+    names = {
+        name.partition(".")[0] for name, rule in registry.RULES.named.items() if rule.__module__ == matmul.__name__
+    }
+    packets = [getattr(torch.ops.aten, each, None) for name in names for each in (name, f"{name}_")]
+    return frozenset(getattr(packet, name) for packet in packets if packet is not None for name in packet.overloads())
+
+
+_PRODUCTS = _products()
 
 
 def _is_told(number: Any) -> bool:
@@ -118,6 +130,8 @@ class FakeMode(InfraMode):
         """How many left behind what neither tensors nor generators hold."""
         self.risks = 0
         """How many ops may raise by what is in their arguments, where kernels run while they are called."""
+        self.multiplied = False
+        """Whether any multiplied matrices of float32 on a device that may read but the leading bits of them."""
         self.unsaid: list[object] = []
         """Storages that were written to by operators that no version counter tells of, once a write."""
         # In this slot the mode stays below user modes (see _torch.py).
@@ -278,6 +292,8 @@ class FakeMode(InfraMode):
         rule, facts = rule_and_facts(func)
         if facts.data_errors != NOTHING and (facts.data_errors == ANYTHING or _has_integers((*args, *kwargs.values()))):
             self.risks += 1
+        if func in _PRODUCTS and args[0].dtype is torch.float32 and args[0].device.type != "cpu":
+            self.multiplied = True
         if func in _FROM_START:
             self.counted_from_start.add(self._fake(args[0]).storage_key)
             self.counts_from_start += 1
