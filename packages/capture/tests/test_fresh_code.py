@@ -90,6 +90,85 @@ BODIES: dict[str, list[str]] = {
         "    A, B = B, A",
         "    return made.__class__.__name__, A.__name__, made, x + 1",
     ],
+    "a warning": [
+        "import warnings",
+        "def g(x):",
+        "    warnings.warn('told', stacklevel=1)",
+        "    return x * 2",
+    ],
+    "a function that remembers": [
+        "import functools",
+        "@functools.lru_cache",
+        "def h(n, m=1):",
+        "    return n + m",
+        "def g(x):",
+        "    return x * h(3) * h(4, m=2) * h(3)",
+    ],
+    "a function that remembers all": [
+        "import functools",
+        "@functools.lru_cache(maxsize=None)",
+        "def h(n):",
+        "    return n + 1",
+        "def g(x):",
+        "    return x * h(3)",
+    ],
+    "a function with gradients of its own": [
+        "import torch",
+        "class F(torch.autograd.Function):",
+        "    @staticmethod",
+        "    def forward(ctx, x):",
+        "        ctx.save_for_backward(x)",
+        "        return x * 2",
+        "    @staticmethod",
+        "    def backward(ctx, gradient):",
+        "        return gradient * 2",
+        "def g(x):",
+        "    return F.apply(x)",
+    ],
+    "descriptors": [
+        "import functools",
+        "class A:",
+        "    @staticmethod",
+        "    def s(x):",
+        "        return x + 1",
+        "    @classmethod",
+        "    def c(cls, x):",
+        "        return x + 2",
+        "    @property",
+        "    def p(self):",
+        "        return 3",
+        "    @functools.cached_property",
+        "    def q(self):",
+        "        return 4",
+        "class B:",
+        "    __slots__ = ('held', '__dict__')",
+        "def g(x):",
+        "    made, slotted = A(), B()",
+        "    slotted.held = 5",
+        "    return A.c(A.s(x)) * made.p * made.q * slotted.held",
+    ],
+    "a decorator": [
+        "import contextlib, functools",
+        "def d(f):",
+        "    @functools.wraps(f)",
+        "    def w(*args):",
+        "        return f(*args)",
+        "    return w",
+        "@contextlib.contextmanager",
+        "def c():",
+        "    yield 3",
+        "@d",
+        "def g(x):",
+        "    with c() as n:",
+        "        return x * n",
+    ],
+    "a hook": [
+        "import torch",
+        "m = torch.nn.Identity()",
+        "m.register_forward_hook(lambda module, given, result: result + 1)",
+        "def g(x):",
+        "    return m(x)",
+    ],
     "a break": [
         "def g(x):",
         "    y = x + 1",
@@ -98,6 +177,17 @@ BODIES: dict[str, list[str]] = {
         "    return y",
     ],
 }
+
+
+if sys.version_info >= (3, 12):
+    BODIES["a generic class made within"] = [
+        "def g(x):",
+        "    class A[T]:",
+        "        P: T",
+        "        def f(self, x: T) -> T:",
+        "            return x + 1",
+        "    return A().f(x), A.__annotations__ is not None",
+    ]
 
 
 def made(body: list[str]) -> Any:
@@ -205,3 +295,46 @@ def test_threads_tell_a_ledger_at_once() -> None:
     told = [each for each in trace.skipped if each != "of one that died"]
     assert sorted(told) == sorted(f"{which}: {i}" for which in range(len(living)) for i in range(500))
     assert 64 <= len(trace.skipped) - len(told) <= 64 + 2 * 8
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod, property])
+def test_another_descriptor_where_one_lay_is_seen(kind: type) -> None:
+    """It is known by its address, where another may lie later, and by what it wraps."""
+
+    def wrapping(n: int) -> Any:
+        return kind(eval(f"lambda *a: {n}", {}))
+
+    class A:
+        d = wrapping(0)
+
+    def g(x: torch.Tensor, a: A) -> torch.Tensor:
+        return x + (a.d if kind is property else a.d())
+
+    compiled, x, a = capture.compile(g), torch.zeros(2), A()
+    for n in range(1, 6):
+        assert compiled(x, a).tolist() == [n - 1] * 2
+        assert compiled(x, a).tolist() == [n - 1] * 2
+        place = id(vars(A)["d"])
+        del A.d
+        gc.collect()
+        others = [wrapping(n) for _ in range(2000)]
+        A.d = next((each for each in others if id(each) == place), others[0])
+
+
+def test_a_property_given_a_setter_is_seen() -> None:
+    namespace: dict[str, Any] = {}
+    exec("class A:\n    @property\n    def d(self):\n        return 1", namespace)
+    made = namespace["A"]
+
+    def g(x: torch.Tensor, a: Any) -> torch.Tensor:
+        try:
+            a.d = 3
+        except AttributeError:
+            return x
+        return x + a.held
+
+    compiled, x = capture.compile(g), torch.zeros(2)
+    for _ in range(2):
+        assert compiled(x, made()).tolist() == [0, 0]
+    exec("made.d = made.d.setter(lambda self, value: vars(self).update(held=value))", {"made": made})
+    assert compiled(x, made()).tolist() == [3, 3]

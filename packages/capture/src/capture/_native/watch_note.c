@@ -186,7 +186,8 @@ static void
 note_slot(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 {
     PyObject *descriptor, **where = slot_of(source, step->object, &descriptor);
-    if (where == NULL || *where != value) {
+    /* Of what C wrote, nothing may stand for None (a property's missing setter); of a class's own slot that would have raised. */
+    if (where == NULL || (*where != value && (*where != NULL || value != Py_None))) {
         note_loose(watch, step, source, value);
         return;
     }

@@ -45,6 +45,27 @@ def _refusal_of_a_number() -> tuple[str, str]:
 _NO_PAIR = _refusal_of_a_number()
 
 
+class _Asked:
+    """Tells whether it was asked how many it has."""
+
+    told = False
+
+    def __iter__(self) -> _Asked:
+        return self
+
+    def __next__(self) -> object:
+        raise StopIteration
+
+    def __length_hint__(self) -> int:
+        self.told = True
+        return 0
+
+
+#: Whether what makes a tuple asks, as what makes a list does: not in every version.
+_ASKED = _Asked()
+_TUPLES_ASK = tuple(_ASKED) == () and _ASKED.told
+
+
 class LanguageIteration:
     """Iteration over variables, which ``m`` is handed to."""
 
@@ -120,7 +141,64 @@ class LanguageIteration:
             return list(real.items)  # type: ignore[attr-defined]
         if isinstance(real, DictView):
             return real.elements(m)
+        return self._drained(self.iterate(real), most)
+
+    def each(self, value: Variable) -> Generator[Variable, None, None]:
+        """The elements of an iterable one after the other, for what acts on each before it asks for the next."""
+        m = self._m
+        real = value.realize(m)
+        if type(real) is Tuple:  # nothing comes or goes meanwhile
+            yield from real.items
+            return
         iterator = self.iterate(real)
+        if not isinstance(iterator, Iterator):
+            iterator = iterator.realize(m)
+        while True:
+            try:
+                found = iterator.next(m)
+            except StopIter:
+                return
+            m.state.count_instructions(1)
+            yield found
+
+    def elements_or(self, value: Variable, words: str) -> list[Variable]:
+        """All elements of an iterable; the ``TypeError`` of what is none says this."""
+        real = value.realize(self._m)
+        return self.elements(real if type(real) in (List, Tuple) else self._begun(real, words))
+
+    def listed(self, value: Variable) -> list[Variable]:
+        """All elements of an iterable, by what makes a list of them: it asks how many there are once it has the iterator."""
+        m = self._m
+        real = value.realize(m)
+        if type(real) in (List, Tuple) or isinstance(real, DictView):
+            return self.elements(real)
+        iterator = self.iterate(real)
+        self.ask_length(real)
+        return self._drained(iterator)
+
+    def tupled(self, value: Variable) -> list[Variable]:
+        """All elements of an iterable, by what makes a tuple of them."""
+        return self.listed(value) if _TUPLES_ASK else self.elements(value)
+
+    def ask_length(self, value: Variable) -> None:
+        """Ask an object of the program's for its length, or else for a guess, as for the room of a list: a ``TypeError`` is let pass."""
+        m = self._m
+        if not isinstance(value, Object):
+            return
+        for name in ("__len__", "__length_hint__"):
+            try:
+                found = value.call_special(m, name, [])
+            except SymbolicRaise as raised:
+                if not issubclass(raised.exception.python_type(), TypeError):
+                    raise
+                continue
+            if found is None or (name != "__len__" and found.realize(m).python_type() is type(NotImplemented)):
+                continue
+            m.operators.answer(found, int, "__len__")
+            return
+
+    def _drained(self, iterator: Variable, most: int | None = None) -> list[Variable]:
+        m = self._m
         if not isinstance(iterator, Iterator):
             iterator = iterator.realize(m)
         found: list[Variable] = []
@@ -131,11 +209,6 @@ class LanguageIteration:
                 break
             m.state.count_instructions(1)
         return found
-
-    def elements_or(self, value: Variable, words: str) -> list[Variable]:
-        """All elements of an iterable; the ``TypeError`` of what is none says this."""
-        real = value.realize(self._m)
-        return self.elements(real if type(real) in (List, Tuple) else self._begun(real, words))
 
     def _begun(self, value: Variable, words: str) -> Variable:
         """An iterator, where the interpreter says the same of all that gives none, also of an ``__iter__`` that raises a ``TypeError``."""
@@ -170,7 +243,7 @@ class LanguageIteration:
             for key in keys:
                 yield key, real.item(m, key)
             return
-        for place, pair in enumerate(self.elements(real)):
+        for place, pair in enumerate(self.each(real)):
             shown = f"dictionary update sequence element #{place}"
             both = self._pair(pair, place)
             if len(both) != 2:
@@ -188,16 +261,19 @@ class LanguageIteration:
             raise
 
     def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
-        """Stable order by ``<`` on the keys."""
+        """Put what a list holds into a stable order by ``<`` on the keys; where that raises, they stay as far as they came."""
         m = self._m
         by_key = key is not None and not m.builder.is_none(key)
         keys = [m.calls.call(key, [x], {}) if by_key and key is not None else x for x in items]
 
         def less(a: tuple[Variable, Variable], b: tuple[Variable, Variable]) -> int:
-            if m.operators.truth(m.operators.compare("<", a[0], b[0])):
-                return -1
-            return 1 if m.operators.truth(m.operators.compare("<", b[0], a[0])) else 0
+            # Whether it is greater is not asked by sorting.
+            return -1 if m.operators.truth(m.operators.compare("<", a[0], b[0])) else 0
 
         backwards = reverse is not None and m.operators.truth(reverse)
-        ordered = sorted(zip(keys, items, strict=True), key=functools.cmp_to_key(less), reverse=backwards)
-        return [item for _, item in ordered]
+        pairs = list(zip(keys, items, strict=True))
+        try:
+            pairs.sort(key=functools.cmp_to_key(less), reverse=backwards)
+        finally:
+            items[:] = [item for _, item in pairs]
+        return items

@@ -6,9 +6,10 @@ Registers are given by depth, so that siblings share them; what relations need k
 from __future__ import annotations
 
 import struct
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import torch
@@ -77,11 +78,28 @@ class _Part:
             self.texts.append(guard)
             return
         checks = _CHECKS[guard.kind](guard.expected)
-        if guard.kind is GuardKind.ID and isinstance(guard.source, S.Namespace):
+        if guard.kind is GuardKind.ID and _is_namespace(guard.source):
             checks = _namespace(guard.expected)
         for name, number, value in checks:
             self.instructions.append((name, -1, register, number, value, len(self.texts)))
             self.texts.append(guard)
+
+    def check_descriptor(self, guard: Guard, register: int, free: int) -> bool:
+        """Check which descriptor it is, if it is one that may go: by its address and, weakly, by what it is made of.
+
+        It takes no weak references, and what it is made of leads to globals, which may hold the very code that the guards belong to.
+        Where it is gone, and another of the same lies there, that is as good. ``free``: a register for its parts.
+        """
+        parts = _parts(guard.expected)
+        if not parts:
+            return False
+        self.registers = max(self.registers, free + 1)
+        self.emit(("type", 0, type(guard.expected)), -1, register, guard)
+        self.emit(("is_at", _native.address(guard.expected), None), -1, register, guard)
+        for read, check in zip(parts[::2], parts[1::2], strict=True):
+            self.emit(read, free, register, guard)
+            self.emit(check, -1, free, guard)
+        return True
 
     def relate(self, guard: Guard, registers: list[int]) -> None:
         """A relation between values that this part holds, in the order of its sources."""
@@ -230,10 +248,12 @@ class _ProgramBuilder:
                 identity = next((guard for guard in node.guards if guard.kind is GuardKind.ID), None)
                 if identity is not None:
                     part.check(identity, register)
-                    self.fixed.append((node, _constant(identity.expected)))
+                    if node.children or len(node.guards) > 1 or not _is_namespace(source):
+                        self.fixed.append((node, _constant(identity.expected)))
                     continue
             for guard in node.guards:
-                part.check(guard, register)
+                if guard.kind is not GuardKind.ID or not part.check_descriptor(guard, register, unkept + depth + 1):
+                    part.check(guard, register)
             if not node.children:
                 continue
             for child in reversed(node.children.values()):
@@ -398,10 +418,63 @@ def _identity(expected: Any) -> list[_Read]:
         return [("is", 0, expected)]
 
 
+def _is_namespace(source: S.Source | None) -> bool:
+    """Whether it is the globals of the frame or of a function."""
+    return isinstance(source, S.Namespace) or (
+        isinstance(source, S.Attr) and source.attr == "__globals__" and not source.via_dict
+    )
+
+
+#: What each kind of descriptor that takes no weak references is made of, and can't be told to be of something else.
+_DESCRIPTORS: dict[type, tuple[str, ...]] = {
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset", "fdel"),
+    GetSetDescriptorType: ("__objclass__", "__name__"),
+    MemberDescriptorType: ("__objclass__", "__name__"),
+}
+
+
+def _parts(value: Any) -> list[_Read]:
+    """What to read of a descriptor, and to find; nothing where a module holds it for good, as it is one word to compare then."""
+    names = _DESCRIPTORS.get(type(value))
+    if names is None:
+        return []
+    read: list[_Read] = []
+    for name in names:
+        part = getattr(value, name)
+        known = part is None or isinstance(part, type) or type(part) in (str, FunctionType)
+        if not known or _is_of_module(part):
+            return []
+        check = ("is", 0, part) if part is None or type(part) is str else ("is_weak", 0, weakref.ref(part))
+        read += (("attr", 0, name), check)
+    return read
+
+
+#: Of a class, whatever its metaclass has under that name.
+_qualname: Callable[[type], str] = vars(type)["__qualname__"].__get__
+
+
+def _is_of_module(part: Any) -> bool:
+    """Whether it is a function or class that a module's own statements made, and the module is there."""
+    if isinstance(part, FunctionType):
+        name, place = str(part.__globals__.get("__name__")), part.__code__.co_qualname
+    elif isinstance(part, type):
+        name, place = str(vars(part).get("__module__")), _qualname(part)
+    else:
+        return False
+    module = sys.modules.get(name)
+    if "<locals>" in place or not isinstance(module, ModuleType):
+        return False
+    space = ModuleType.__getattribute__(module, "__dict__")
+    return space is part.__globals__ if isinstance(part, FunctionType) else place.partition(".")[0] in space
+
+
 def _namespace(expected: dict[str, Any]) -> list[_Read]:
     """By its address, as a dictionary has no weak references, and one of globals may hold the very code that the guards belong to.
 
-    Where it is gone, and another lies there, all that is known of it is looked at anew, as when it has changed.
+    Where it is gone, and another lies there, all that is known of it is looked at anew, as when it has changed; what was read from
+    those of a function holds them.
     """
     return [("is_at", _native.address(expected), None)]
 

@@ -119,7 +119,9 @@ def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     frame = frames[-max(1, level)]
     place = (message, category, frame.code.co_filename, frame.op.line, frame.globals.get("__name__", "<sys>"))
     _check_not_raised(m, (message, category, place[4], place[3]))
-    return _later(m, functools.partial(_warn_at, frame.globals, place), _recorders())
+    # Not held where it is what the frame is called with: its code, which holds the call, is among what that may hold.
+    namespace = None if frame.globals is m.globals.own else frame.globals
+    return _later(m, functools.partial(_warn_at, namespace, place), _recorders())
 
 
 def _has_changed_warnings(m: Interpreter) -> bool:
@@ -128,9 +130,11 @@ def _has_changed_warnings(m: Interpreter) -> bool:
     return any((id(vars(warnings)), name) in m.globals.written for name in names) or is_changed(m, warnings.filters)
 
 
-def _warn_at(namespace: dict[str, Any], place: tuple[Any, ...]) -> None:
-    """What ``warnings.warn`` does, called at that place."""
+def _warn_at(namespace: dict[str, Any] | None, place: tuple[Any, ...]) -> None:
+    """What ``warnings.warn`` does, called at that place; ``namespace``: its globals, if those are not the caller's."""
     message, category, file, line, module = place
+    if namespace is None:
+        namespace = sys._getframe(1).f_globals
     registry = namespace.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, file, line, module, registry)
 

@@ -20,7 +20,6 @@ from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
-from .generators import Generator
 from .handlers import Fold, Handler, folds, handles, refuses
 from .identities import Hashed, Identity, follows_from_ids
 from .iterators import CallableIterator, StopIter
@@ -214,22 +213,18 @@ def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return Constant(True)
 
 
-def _added_in_turn(m: Interpreter, start: Variable, source: Generator) -> list[Variable]:
-    """What is left to add up of what a generator yields: numbers, of which adding does nothing else, or the sum, made as it yields."""
+def _added_in_turn(m: Interpreter, start: Variable, source: Variable) -> list[Variable]:
+    """What is left to add up of what an iterable gives: numbers, of which adding does nothing else, or the sum, made as they come."""
     values = [start]
-    while True:
-        try:
-            value = source.next(m).realize(m)
-        except StopIter:
-            return values
-        m.state.count_instructions(1)
-        values.append(value)
+    for found in m.iteration.each(source):
+        values.append(found.realize(m))
         if all(map(is_number, values)) or issubclass(start.python_type(), str | bytes | bytearray):
             continue
         result = values[0]
         for each in values[1:]:
             result = m.operators.binary("+", result, each).realize(m)
         values = [result]
+    return values
 
 
 #: Whether a sum of complex numbers carries what rounding loses.
@@ -241,10 +236,10 @@ def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
     source = args[0].realize(m)
     values = [start.realize(m)]
-    if isinstance(source, Generator):
-        values = _added_in_turn(m, values[0], source)
-    else:
+    if type(source) in (List, Tuple):
         values += [v.realize(m) for v in m.iteration.elements(source)]
+    else:
+        values = _added_in_turn(m, values[0], source)
     if issubclass(values[0].python_type(), str | bytes | bytearray):
         m.builder.fold(sum, [[], values[0].python_type()()])  # which it refuses
     kinds = {v.python_type() for v in values}
@@ -281,23 +276,23 @@ def _sum_of_complex(m: Interpreter, values: list[Variable]) -> Variable:
 
 def _extreme(symbol: str, name: str) -> Callable[[Interpreter, Args, Kwargs], Variable]:
     def choose(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        values = m.iteration.elements(args[0]) if len(args) == 1 else list(args)
         key = kwargs.get("key")
-        if not values:
+        if key is not None and m.builder.is_none(key):
+            key = None
+        best = best_key = None
+        for found in m.iteration.each(args[0]) if len(args) == 1 else args:
+            value = found.realize(m)
+            own = value if key is None else m.calls.call(key, [value], {}).realize(m)
+            if best is None or best_key is None:
+                best, best_key = value, own
+            elif key is None and (isinstance(best, Symbolic) or isinstance(value, Symbolic)):
+                best = best_key = _symbolic_extreme(m, symbol, name, best, value)
+            elif m.operators.truth(m.operators.compare(symbol, own, best_key)):
+                best, best_key = value, own
+        if best is None:
             if "default" in kwargs:
                 return kwargs["default"]
             m.errors.throw(ValueError, f"{name}() iterable argument is empty")
-        real = [v.realize(m) for v in values]
-        best = real[0]
-        if key is None and any(isinstance(v, Symbolic) for v in real):
-            for value in real[1:]:
-                best = _symbolic_extreme(m, symbol, name, best, value)
-            return best
-        best_key = best if key is None or m.builder.is_none(key) else m.calls.call(key, [best], {})
-        for value in real[1:]:
-            own = value if key is None or m.builder.is_none(key) else m.calls.call(key, [value], {})
-            if m.operators.truth(m.operators.compare(symbol, own, best_key)):
-                best, best_key = value, own
         return best
 
     return choose
@@ -321,7 +316,7 @@ handles(min)(_extreme("<", "min"))
 @handles(sorted)
 def _sorted(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(
-        List(m.iteration.sort(m.iteration.elements(args[0]), kwargs.get("key"), kwargs.get("reverse")))
+        List(m.iteration.sort(m.iteration.listed(args[0]), kwargs.get("key"), kwargs.get("reverse")))
     )
 
 
@@ -424,14 +419,11 @@ def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _reduce(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not can_iterate(args[1].realize(m).python_type()):
         m.errors.throw(TypeError, "reduce() arg 2 must support iteration")
-    values = m.iteration.elements(args[1])
-    if len(args) > 2:
-        values.insert(0, args[2])
-    if not values:
+    total = args[2] if len(args) > 2 else None
+    for value in m.iteration.each(args[1]):
+        total = value if total is None else m.calls.call(args[0], [total, value], {})
+    if total is None:
         m.errors.throw(TypeError, "reduce() of empty iterable with no initial value")
-    total = values[0]
-    for value in values[1:]:
-        total = m.calls.call(args[0], [total, value], {})
     return total
 
 

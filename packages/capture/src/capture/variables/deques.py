@@ -19,7 +19,7 @@ from .handlers import handles
 from .iterators import Iterator, StopIter
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
-from .sequences import List
+from .sequences import List, Sequence
 from .slices import Slice
 from .unseen import UnseenElements
 
@@ -28,6 +28,7 @@ class Deque(List):
     """A ``collections.deque``."""
 
     base: type = collections.deque
+    asks_length = False
 
     def __init__(self, items: list[Variable], maxlen: int | None = None) -> None:
         super().__init__(items, collections.deque)
@@ -107,8 +108,10 @@ class Deque(List):
 
     def py_extendleft(self, m: Interpreter, values: Variable) -> Variable:
         """``deque.extendleft``."""
-        self.items[:0] = reversed(m.iteration.elements(values))
-        return self.resized(m, left=False)
+        real = values.realize(m)
+        for each in m.iteration.elements(real) if isinstance(real, Sequence) else m.iteration.each(real):
+            self.py_appendleft(m, each)
+        return self.changed(m)
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
         if self.maxlen is not None and len(self.items) >= self.maxlen:

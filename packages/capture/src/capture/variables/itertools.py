@@ -231,7 +231,7 @@ def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(itertools.product)
 def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     repeat = m.operators.index(kwargs["repeat"]) if "repeat" in kwargs else 1
-    pools = [m.iteration.elements(a) for a in args]
+    pools = [m.iteration.tupled(a) for a in args]
     m.builder.fold(itertools.product, [()] * len(pools), {"repeat": repeat})  # it refuses negative ones, and too many
     return m.effects.created(Rows(itertools.product(*pools, repeat=repeat), itertools.product))
 
@@ -246,7 +246,7 @@ def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
 
 def _rows(m: Interpreter, function: Any, values: Variable, size: int | None) -> Variable:
     """The rows of all elements; a size that is refused is the program's error."""
-    elements = m.iteration.elements(values)
+    elements = m.iteration.tupled(values)
     m.builder.fold(function, [(), size])
     return m.effects.created(Rows(function(elements, size), function))
 

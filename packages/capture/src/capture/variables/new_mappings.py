@@ -47,7 +47,7 @@ def from_keys(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable
     if "iterable" not in named or len(named) != len(args) + len(kwargs):
         raise Unsupported("fromkeys with other than its arguments")
     made = m.calls.call(m.builder.known(cls), [], {}).realize(m)
-    for key in m.iteration.elements(named["iterable"]):
+    for key in m.iteration.each(named["iterable"]):
         made.set_item(m, key.realize(m), named.get("value", Constant(None)))
     return made
 
@@ -56,7 +56,7 @@ def from_keys(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable
 def _count_elements(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """What a counter does with an iterable."""
     counts = args[0].realize(m)
-    for element in m.iteration.elements(args[1]):
+    for element in m.iteration.each(args[1]):
         key = element.realize(m)
         before = counts.method(m, "get", [key, Constant(0)], {})
         counts.set_item(m, key, m.operators.binary("+", before, Constant(1)))
@@ -75,7 +75,7 @@ def _fromkeys(cls: type) -> None:
         if kept is not None:
             made.entries.update({k: (key, named.get("value", Constant(None))) for k, key in kept.items()})
             return made
-        for key in m.iteration.elements(named["iterable"]):
+        for key in m.iteration.each(named["iterable"]):
             made.set_item(m, key, named.get("value", Constant(None)))
         return made
 

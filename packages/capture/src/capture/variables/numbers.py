@@ -215,6 +215,6 @@ def _fsum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(math.prod)
 def _prod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     result = kwargs.get("start", Constant(1))
-    for value in m.iteration.elements(args[0]):
+    for value in m.iteration.each(args[0]):
         result = m.operators.binary("*", result, value)
     return result

@@ -64,6 +64,8 @@ class OwnKey:
             if key.answered != self.m.state.moment:
                 key.answers.clear()
         found = self.answers.get(id(other))
+        if found is None:  # one that is looked up among several keeps what it was asked with each, in turn
+            found = other.answers.get(id(self))
         if found is None:
             found = self.m.operators.equal(self.value, other.value)
         self.answers[id(other)] = other.answers[id(self)] = found

@@ -39,7 +39,7 @@ PAYLOADS: dict[type, Callable[[Interpreter, Args], Variable]] = {
     list: lambda m, args: List([]),
     set: lambda m, args: Set({}),
     property: lambda m, args: PropertyPart(),
-    tuple: lambda m, args: Tuple(m.iteration.elements(args[0]) if args else []),
+    tuple: lambda m, args: Tuple(m.iteration.tupled(args[0]) if args else []),
     str: _literal(str),
     int: _literal(int),
     float: _literal(float),

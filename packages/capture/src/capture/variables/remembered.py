@@ -11,7 +11,10 @@ import collections
 import functools
 import gc
 import itertools
+import operator
 import types
+import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
@@ -41,7 +44,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
     if keys.some_made:  # before they are hashed, which some note
         another = _key(function, mark, *_real(function, MemoryKeys(m), args, kwargs))
     memory = Const(cache, f"{_name(function)}.cache")
-    call = functools.partial(function, *real, **named)
+    call = _called_weakly(function, real, named)
     values = [*args, *kwargs.values()]
     if keys.own:
         keys.check_pure(values, _name(function))
@@ -80,7 +83,7 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         entry = DictValueAt(memory, place)  # a look-up would ask the program's objects
         stored, kept = key[: len(args)], dict(zip(kwargs, key[len(args) + 2 :: 2], strict=False))
         keys.check_found(values, [*stored, *kept.values()], _name(function))
-        call = functools.partial(function, *stored, **kept)
+        call = _called_weakly(function, stored, kept)
     found = _read(m, function, memory, key, entry)
     if not m.state.probing and not _is_uncounted(function, body):
         m.effects.activity += 1
@@ -219,6 +222,14 @@ def _make_earlier(m: Interpreter) -> None:
         effects.counted.add(made)
         effects.remembered[place] = _but_once(call)
     effects.to_come.clear()
+
+
+def _called_weakly(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> functools.partial[Any]:
+    """What calls a function that remembers, without a frame of Python, and does not hold it: it leads to its module's globals, which may
+    hold the very code that makes the call. That it is there is guarded."""
+    functions = map(weakref.ref.__call__, itertools.repeat(weakref.ref(function)))
+    caller = functools.partial(operator.call, **kwargs) if kwargs else operator.call
+    return functools.partial(next, map(caller, functions, *map(itertools.repeat, args)))
 
 
 def _but_once(call: Any) -> Any:

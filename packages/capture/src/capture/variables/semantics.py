@@ -160,11 +160,23 @@ class Iteration(Protocol[V]):
     def among(self, iterable: V, value: V) -> bool:
         """Whether an iterable gives a value, which it is asked for until it does."""
 
+    def each(self, value: V) -> Iterator[V]:
+        """The elements of an iterable one after the other, for what acts on each before it asks for the next."""
+
     def elements_or(self, value: V, words: str) -> list[V]:
         """All elements of an iterable; the ``TypeError`` of what is none says this."""
+
+    def listed(self, value: V) -> list[V]:
+        """All elements of an iterable, by what makes a list of them, which asks for a length, too."""
+
+    def tupled(self, value: V) -> list[V]:
+        """All elements of an iterable, by what makes a tuple of them."""
+
+    def ask_length(self, value: V) -> None:
+        """Ask an object of the program's for its length, or else for a guess, as for the room of a list: a ``TypeError`` is let pass."""
 
     def pairs(self, value: V) -> Iterator[tuple[V, V]]:
         """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them: one after the other."""
 
     def sort(self, items: list[V], key: V | None, reverse: V | None) -> list[V]:
-        """Stable order by ``<`` on the keys."""
+        """Put what a list holds into a stable order by ``<`` on the keys; where that raises, they stay as far as they came."""

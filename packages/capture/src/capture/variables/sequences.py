@@ -144,7 +144,7 @@ class Sequence(Variable):
 
     def py_count(self, m: Interpreter, value: Variable) -> Variable:
         """``count``."""
-        return Constant(sum(m.operators.equal(x, value) for x in list(self.items)))
+        return Constant(sum(m.operators.equal(x, value) for x in self.items))  # comparing may change it
 
     def contents(self, m: Interpreter) -> Iterable[Variable]:
         return self.items
@@ -233,7 +233,7 @@ def _delete_item(m: Interpreter, v: Variable, k: Variable) -> Variable:
 
 def _init(m: Interpreter, v: Variable, *args: Variable) -> Variable:
     if isinstance(v, List):
-        v.items[:] = m.iteration.elements(args[0]) if args else []
+        v.items[:] = m.iteration.listed(args[0]) if args else []
         return v.changed(m)
     if args and not isinstance(v, Tuple):
         raise Unsupported("explicit __init__ of a built-in container")
@@ -360,6 +360,8 @@ class List(Sequence):
     """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
     base: type = list
+    #: Whether it asks what it is extended by how many there are.
+    asks_length = True
     #: False of one that may be being sorted, and so empty to what runs meanwhile, until something is put into it.
     was_filled = True
 
@@ -416,7 +418,19 @@ class List(Sequence):
 
     def py_extend(self, m: Interpreter, values: Variable) -> Variable:
         """``extend``."""
-        self.items.extend(m.iteration.elements(values))
+        real = values.realize(m)
+        if isinstance(real, Sequence):
+            return self.extended(m, m.iteration.elements(real))
+        iterator = m.iteration.iterate(real)
+        if self.asks_length:
+            m.iteration.ask_length(real)
+        for each in m.iteration.each(iterator):  # at once: what gives the next may look, or raise
+            self.py_append(m, each)
+        return self.resized(m)
+
+    def extended(self, m: Interpreter, values: list[Variable]) -> Variable:
+        """After these came to its end."""
+        self.items.extend(values)
         return self.resized(m)
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
@@ -453,7 +467,7 @@ class List(Sequence):
         """``remove``; raises ``ValueError`` in the program."""
         for i, x in enumerate(self.items):
             if m.operators.equal(x, value):
-                del self.items[i]
+                del self.items[i : i + 1]  # comparing may have changed it
                 return self.resized(m)
         self.refuse_removal(m, value)
 
@@ -576,11 +590,8 @@ class InputList(List):
         self._more.append(value)
         return self.resized(m)
 
-    def py_extend(self, m: Interpreter, values: Variable) -> Variable:
-        if self._items is not None:
-            return super().py_extend(m, values)
-        more = m.iteration.elements(values)
-        (self._more if self._items is None else self._items).extend(more)
+    def extended(self, m: Interpreter, values: list[Variable]) -> Variable:
+        (self._more if self._items is None else self._items).extend(values)
         return self.resized(m)
 
     def resized(self, m: Interpreter) -> Variable:
@@ -628,7 +639,7 @@ def _is_literal(value: Any) -> bool:
 
 @handles(list)
 def _list(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.effects.created(List(m.iteration.elements(args[0]) if args else []))
+    return m.effects.created(List(m.iteration.listed(args[0]) if args else []))
 
 
 @handles(tuple)
@@ -637,12 +648,12 @@ def _tuple(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         value = args[0].realize(m)
         if type(value) is Tuple and value.cls is tuple:
             return value
-    return m.builder.new_tuple(m.iteration.elements(args[0]) if args else [])
+    return m.builder.new_tuple(m.iteration.tupled(args[0]) if args else [])
 
 
 @handles(torch.Size)
 def _size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.effects.created(Tuple(m.iteration.elements(args[0]) if args else [], torch.Size))
+    return m.effects.created(Tuple(m.iteration.tupled(args[0]) if args else [], torch.Size))
 
 
 @converts(tuple, torch.Size)

@@ -152,8 +152,9 @@ class Given:
         self.real: Any = None
         kept = value.kept_keys(m)
         #: Whether a set takes them one after the other, and makes no room for them before.
-        self.one_by_one = kept is None and not isinstance(value, Elements)
-        if isinstance(value, Elements):
+        self.of_set = isinstance(value, Elements)
+        self.one_by_one = kept is None and not self.of_set
+        if isinstance(value, Elements):  # a set
             self.entries = dict(value.entries)
             self.real = None if value.twin is None else value.twin.copy()
             return
@@ -161,7 +162,7 @@ class Given:
             self.entries = kept
             self.real = dict.fromkeys(kept) if all(map(hashes_as_itself, kept.values())) else None
             return
-        for x in m.iteration.elements(value):
+        for x in m.iteration.each(value):
             element = x.realize(m)
             self.entries.setdefault(hash_as(m, element, SET_ELEMENT), element)
         if all(map(hashes_as_itself, self.entries.values())):

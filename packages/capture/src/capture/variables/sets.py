@@ -21,7 +21,7 @@ from .lookups import has_entry, shown_type
 from .operations import COMPARE
 from .own_keys import check_kept
 from .reconstruction import CannotReconstruct, Emitter, method_of
-from .sequences import builtin_method, has_method
+from .sequences import Sequence, builtin_method, has_method
 from .set_elements import Elements, Given, Twin, assume_order, hashes_as_itself, sought, with_holes
 
 
@@ -227,7 +227,12 @@ class Set(Elements):
         """``set.update``."""
         self.in_order = False
         for other in others:
-            given = Given(m, other)
+            real = other.realize(m)
+            if not isinstance(real, Elements | Sequence) and real.kept_keys(m) is None:
+                for each in m.iteration.each(real):  # at once: what gives the next may look, or raise
+                    self.py_add(m, each)
+                continue
+            given = Given(m, real)
             check_ids(m, self.entries, given.entries)
             if self.twin is not None and given.real is not None:
                 self.twin.update(given.real)  # type: ignore[union-attr]
@@ -417,6 +422,13 @@ def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     return list(value.entries.values()) if isinstance(value, Set) else m.iteration.elements(value)
 
 
+def _in_both(left: Any, right: Any) -> dict[Hashable, Variable]:
+    """Of two equal elements the one in what is iterated: the right one, or the left if both are sets and that one is smaller."""
+    of_set = isinstance(right, Set) or right.of_set
+    iterated, other = (left, right) if of_set and len(right.entries) > len(left.entries) else (right, left)
+    return {k: v for k, v in iterated.entries.items() if k in other.entries}
+
+
 def _algebra(
     name: str, keep: Callable[[Any, Any], dict[Hashable, Variable]]
 ) -> Callable[[Interpreter, Any, Any], Variable]:
@@ -435,7 +447,7 @@ SET_ALGEBRA: dict[str, Callable[[Interpreter, Any, Any], Variable]] = {
     "union": _algebra(
         "union", lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}
     ),
-    "intersection": _algebra("intersection", lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
+    "intersection": _algebra("intersection", _in_both),
     "difference": _algebra("difference", lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),
     "symmetric_difference": _algebra(
         "symmetric_difference",

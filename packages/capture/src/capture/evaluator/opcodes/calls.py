@@ -78,7 +78,7 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
             kwargs[name] = value
     unpacked = frame.pop(m)
     try:
-        args = m.iteration.elements(unpacked)
+        args = m.iteration.tupled(unpacked)
     except SymbolicRaise:
         if can_iterate(unpacked.python_type()):
             raise
