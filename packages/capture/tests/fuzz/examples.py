@@ -88,7 +88,7 @@ CAUGHT = (
 CHANGES = (
     "@ = $v", "@ = $v", "@ = $v", "@ = $f", "@ = $n",
     "del @", "@ = @", "@ = copy.copy(@)", "@ = copy.deepcopy(@)", "@[$k] = $v", "@.$m = $v", "@.append($v)", "@.clear()",
-    "@ = [@, $v]", "@ = (@, @)", "@ = functools.partial(use, v=@)", "@.__class__ = Other", "@.__dict__ = {'v': $v}", "del @.$m",
+    "@ = [@, $v]", "@ = (@, @)", "@ = functools.partial(use, v=@, depth=1)", "@.__class__ = Other", "@.__dict__ = {'v': $v}", "del @.$m",
     "del @[$k]", "@.update(a=$v)", "@.reverse()", "@.data = torch.ones(3)", "@.k = $n", "@.training = False", "@.requires_grad_()",
     "own(@).__code__ = double.__code__", "own(@).__defaults__ = ($v,)", "own(type(@)).$m = $v", "own(type(@)).__call__ = lambda self, x: x * 4",
     "own(type(@)).__len__ = lambda self: 2", "@ = remade(@, @)", "@, @ = $v, $v", "@ += $n", "gc.collect()",
