@@ -6,6 +6,7 @@ connects the results of one that ran.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -82,6 +83,7 @@ def _write_forward(
             saved = [_saved(value) for value in partition.saved]
             held = [f"{text}.detach()" if apart and text in others else text for text in saved]
             source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(held)}")
+            _note_layouts(source, way)
         if isinstance(repeated, DoubleBackward):
             asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
             stops = tuple_of([f"connected[{at}]" for at in asked])
@@ -169,8 +171,7 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         with source.block("else:"):
             for position, (_, value) in enumerate(tangents):
                 source.line(f"t{position} = in_order(t{position}, {memory_order(value)})")
-        _check_data(source, way)
-        _run_backward(source, way, len(tangents))
+        _run_backward(source, way, len(tangents), "saved" if _check_data(source, way) else "ctx.saved_tensors")
         places = range(len(signature.grad_inputs) + len(whole.cuts))
         gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
         source.line(f"return {_returned(joint, whole, apart, gradients)}")
@@ -250,49 +251,87 @@ def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
             source.line(same_memory)
 
 
-def _check_data(source: Source, way: Backwards) -> None:
-    """Refuse inputs that were saved and have been given memory of another layout since (`x.data = y`), which nothing else tells of."""
-    if not isinstance(way.repeated, DoubleBackward):
-        return
+def _saved_inputs(way: Backwards) -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
+    """The fakes of inputs, by their places among what is saved: those whose sizes and strides are known, and the others."""
     given = way.joint.graph.find_nodes(op="placeholder")
-    values = {at: given[at].meta["val"] for saved in way.partition.saved if (at := saved.input) is not None}
-    values = {at: value for at, value in values.items() if _static(value)}
-    if not values:
-        return
-    sizes, strides = ([tuple(layout(value)) for value in values.values()] for layout in (_SIZE, _STRIDE))
-    source.names |= {"size_of": _SIZE, "stride_of": _STRIDE, "refuse_data": _refuse_data}
-    with source.block("if (inputs := ctx.kept[0]) is not None:"):
-        source.line(f"inputs = {', '.join(f'inputs[{at}]' for at in values)},")
-        with source.block(f"if [*map(size_of, inputs)] != {sizes!r} or [*map(stride_of, inputs)] != {strides!r}:"):
-            source.line(f"refuse_data(inputs, {sizes!r}, {strides!r})")
-        source.line("del inputs")
+    inputs = {place: saved.input for place, saved in enumerate(way.partition.saved) if saved.input is not None}
+    values = {place: given[at].meta["val"] for place, at in inputs.items()}
+    known = {place: value for place, value in values.items() if _static(value)}
+    return known, {place: value for place, value in values.items() if place not in known}
 
 
-_SIZE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
+def _note_layouts(source: Source, way: Backwards) -> None:
+    """Have the context know how inputs lie of which the graph does not say it."""
+    _, varying = _saved_inputs(way)
+    if varying:
+        source.names |= {"size_of": _SIZE, "stride_of": _STRIDE}
+        source.line(f"inputs = {', '.join(_saved(way.partition.saved[place]) for place in varying)},")
+        source.line("ctx.layouts = [*map(size_of, inputs)], [*map(stride_of, inputs)]")
 
 
-def _refuse_data(
-    inputs: Sequence[torch.Tensor], sizes: Sequence[Sequence[int]], strides: Sequence[Sequence[int]]
+def _check_data(source: Source, way: Backwards) -> bool:
+    """Set `saved`, if inputs are among it: kernels know how it lies, and nothing else tells of other memory (`x.data = y`)."""
+    known, varying = _saved_inputs(way)
+    if known or varying:
+        source.line("saved = [*ctx.saved_tensors]")
+    if known:
+        layouts = tuple([tuple(read(value)) for value in known.values()] for read in (_SIZE, _STRIDE))
+        _check_layouts(source, known, source.name(layouts, "layouts"))
+    if varying:
+        _check_layouts(source, varying, "ctx.layouts")
+    return bool(known or varying)
+
+
+def _check_layouts(source: Source, values: dict[int, torch.Tensor], layouts: str) -> None:
+    """Have these of `saved` lie so. `layouts`: the name of their sizes, and strides."""
+    name = source.name((tuple(values), [value.dtype for value in values.values()]), "known")
+    source.names |= {"size_of": _SIZE, "stride_of": _STRIDE, "dtype_of": _DTYPE, "lay_out": _lay_out_saved}
+    source.line(f"inputs = {', '.join(f'saved[{place}]' for place in values)},")
+    wanted = {"size": f"{layouts}[0]", "stride": f"{layouts}[1]", "dtype": f"{name}[1]"}
+    differs = " or ".join(f"[*map({read}_of, inputs)] != {one}" for read, one in wanted.items())
+    with source.block(f"if {differs}:"):
+        source.line(f"lay_out(saved, *{name}, *{layouts})")
+    source.line("del inputs")
+
+
+_SIZE, _STRIDE, _DTYPE = torch.Tensor.size, torch.Tensor.stride, operator.attrgetter("dtype")
+
+
+def _lay_out_saved(
+    saved: list[Any],
+    places: Sequence[int],
+    dtypes: Sequence[torch.dtype],
+    sizes: Sequence[Sequence[int]],
+    strides: Sequence[Sequence[int]],
 ) -> None:
-    """Raise RuntimeError unless these lie in memory so; where there is one element in a dimension its stride is no matter."""
-    for value, size, stride in zip(inputs, sizes, strides, strict=True):
-        known = zip(size, stride, value.stride(), strict=False)
-        if tuple(value.shape) != size or any(
-            wanted != has for length, wanted, has in known if length != 1 and 0 not in size
+    """Have what was saved lie as it did when the graph ran; RuntimeError for what can't."""
+    for place, dtype, size, stride in zip(places, dtypes, sizes, strides, strict=True):
+        value = saved[place]
+        # Of one element in a dimension its stride is no matter.
+        beside = [each for each in zip(size, stride, value.stride(), strict=False) if each[0] != 1]
+        lies_so = all(wanted == has for _, wanted, has in beside)
+        if (
+            tuple(value.shape) != tuple(size)
+            or value.dtype != dtype
+            or (not lies_so and 0 in [each[1] for each in beside])
         ):
             raise RuntimeError(
-                f"a tensor that a compiled graph saved for its backward has sizes {tuple(value.shape)} and strides {value.stride()} by now "
-                f"in place of {size} and {stride}: its data was set after the graph ran"
+                f"a tensor that a compiled graph saved for its backward has sizes {tuple(value.shape)}, strides {value.stride()} and "
+                f"{value.dtype} by now in place of {tuple(size)}, {tuple(stride)} and {dtype}: its data was set after the graph ran"
             )
+        if not lies_so:
+            saved[place] = torch.empty_strided(size, stride, dtype=dtype, device=value.device).copy_(value)
 
 
-def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
+def _run_backward(source: Source, way: Backwards, tangents: int, saved: str) -> None:
     """Set `gradients`. Kernels read memory, which tangents need not have; then the graph runs as it was traced."""
     partition = way.partition
     source.names["traced_backward"] = lambda arguments: partition.backward(*arguments)
     # Behind what it saved stands what has the context let go of that, and adds nothing (None): each is given back once its last
     # reader ran, where autograd would hold all of them until the whole backward has.
-    given = ["*ctx.saved_tensors", f"*(ctx.{_torch.LET_GO}() or ())"] if partition.saved else []
+    given = [f"*{saved}"] if partition.saved else []
+    given += ["*(saved.clear() or ())"] if saved == "saved" else []
+    given += [f"*(ctx.{_torch.LET_GO}() or ())"] if partition.saved else []
     given += ["*ctx.sizes"] if partition.saved_sizes else []
     named = [f"t{position}" for position in range(tangents)]
     if _torch.BOXES_TANGENTS:  # they are given back so, too: one of a model's output may be its largest tensor
