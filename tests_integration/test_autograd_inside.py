@@ -100,10 +100,35 @@ class _Clears(torch.autograd.Function):
         return 2 * x * g
 
 
-@pytest.mark.skipif(
+class _ClearsOneOfTwo(_Clears):
+    @staticmethod
+    def forward(ctx, x, y):
+        return _Clears.forward(ctx, x) * y
+
+    @staticmethod
+    def backward(ctx, g):
+        return _Clears.backward(ctx, g), None
+
+
+CLEARS = pytest.mark.skipif(
     not hasattr(torch.autograd.Function, "clear_saved_tensors_on_access"),
     reason="before torch 2.13 what was saved stays",
 )
+
+
+@CLEARS
+def test_a_backward_that_runs_once_may_have_no_gradient_of_an_input():
+    compiled = meta.compile(_ClearsOneOfTwo.apply, fullgraph=True)
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    z = compiled(x, y).sum()
+    z.backward(retain_graph=True)
+    assert torch.equal(x.grad, 2 * x)
+    assert y.grad is None
+    with pytest.raises(RuntimeError, match="can only be accessed once"):
+        z.backward()
+
+
+@CLEARS
 def test_a_backward_that_lets_go_of_what_was_saved_runs_once():
     def program(x, y):
         return _Clears.apply(x * 2).sum() + (y * y).sum()

@@ -181,7 +181,7 @@ def _write_once(source: Source, joint: JointGraph) -> None:
     """Refuse to run again what the program's own backwards refuse, where this one comes to them."""
     reached = sorted(frozenset[int]().union(*joint.reached))
     for number, once in enumerate(joint.once):
-        edges = [reached.index(place) for place in sorted(once.inputs)]
+        edges = [reached.index(place) for place in sorted(once.inputs) if place in reached]
         source.names |= {"comes_to": _comes_to, f"refuse_{number}": once.refuse, "Ran": SimpleNamespace}
         given = " or ".join(f"t{position} is not None" for position in sorted(once.results))
         with source.block(f"if ({given}) and comes_to(ctx, {edges}):"):
