@@ -6,7 +6,6 @@ connects the results of one that ran.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -263,10 +262,9 @@ def _saved_inputs(way: Backwards) -> tuple[dict[int, torch.Tensor], dict[int, to
 def _note_layouts(source: Source, way: Backwards) -> None:
     """Have the context know how inputs lie of which the graph does not say it."""
     _, varying = _saved_inputs(way)
-    if varying:
-        source.names |= {"size_of": _SIZE, "stride_of": _STRIDE}
-        source.line(f"inputs = {', '.join(_saved(way.partition.saved[place]) for place in varying)},")
-        source.line("ctx.layouts = [*map(size_of, inputs)], [*map(stride_of, inputs)]")
+    names = [_saved(way.partition.saved[place]) for place in varying]
+    if names:
+        source.line(f"ctx.layouts = {', '.join(f'{name}.size(), {name}.stride()' for name in names)}")
 
 
 def _check_data(source: Source, way: Backwards) -> bool:
@@ -275,37 +273,30 @@ def _check_data(source: Source, way: Backwards) -> bool:
     if known or varying:
         source.line("saved = [*ctx.saved_tensors]")
     if known:
-        layouts = tuple([tuple(read(value)) for value in known.values()] for read in (_SIZE, _STRIDE))
-        _check_layouts(source, known, source.name(layouts, "layouts"))
+        _check_layouts(source, known, [repr(part) for v in known.values() for part in (tuple(v.shape), v.stride())])
     if varying:
-        _check_layouts(source, varying, "ctx.layouts")
+        source.line("layouts = ctx.layouts")
+        _check_layouts(source, varying, [f"layouts[{at}]" for at in range(2 * len(varying))])
     return bool(known or varying)
 
 
-def _check_layouts(source: Source, values: dict[int, torch.Tensor], layouts: str) -> None:
-    """Have these of `saved` lie so. `layouts`: the name of their sizes, and strides."""
-    name = source.name((tuple(values), [value.dtype for value in values.values()]), "known")
-    source.names |= {"size_of": _SIZE, "stride_of": _STRIDE, "dtype_of": _DTYPE, "lay_out": _lay_out_saved}
-    source.line(f"inputs = {', '.join(f'saved[{place}]' for place in values)},")
-    wanted = {"size": f"{layouts}[0]", "stride": f"{layouts}[1]", "dtype": f"{name}[1]"}
-    differs = " or ".join(f"[*map({read}_of, inputs)] != {one}" for read, one in wanted.items())
-    with source.block(f"if {differs}:"):
-        source.line(f"lay_out(saved, *{name}, *{layouts})")
-    source.line("del inputs")
-
-
-_SIZE, _STRIDE, _DTYPE = torch.Tensor.size, torch.Tensor.stride, operator.attrgetter("dtype")
+def _check_layouts(source: Source, values: dict[int, torch.Tensor], layouts: list[str]) -> None:
+    """Have these of `saved` lie so. `layouts`: of each how its size, and its strides, are written."""
+    source.names["lay_out"] = _lay_out_saved
+    dtypes = [source.name(value.dtype, "dtype") for value in values.values()]
+    differs = [
+        f"saved[{place}].size() != {size} or saved[{place}].stride() != {stride} or saved[{place}].dtype is not {dtype}"
+        for place, size, stride, dtype in zip(values, layouts[::2], layouts[1::2], dtypes, strict=True)
+    ]
+    with source.block(f"if {' or '.join(differs)}:"):
+        source.line(f"lay_out(saved, {tuple(values)}, {tuple_of(dtypes)}, {tuple_of(layouts)})")
 
 
 def _lay_out_saved(
-    saved: list[Any],
-    places: Sequence[int],
-    dtypes: Sequence[torch.dtype],
-    sizes: Sequence[Sequence[int]],
-    strides: Sequence[Sequence[int]],
+    saved: list[Any], places: Sequence[int], dtypes: Sequence[torch.dtype], layouts: Sequence[Sequence[int]]
 ) -> None:
-    """Have what was saved lie as it did when the graph ran; RuntimeError for what can't."""
-    for place, dtype, size, stride in zip(places, dtypes, sizes, strides, strict=True):
+    """Have what was saved lie as it did when the graph ran, by sizes and strides in turn; RuntimeError for what can't."""
+    for place, dtype, size, stride in zip(places, dtypes, layouts[::2], layouts[1::2], strict=True):
         value = saved[place]
         # Of one element in a dimension its stride is no matter.
         beside = [each for each in zip(size, stride, value.stride(), strict=False) if each[0] != 1]
