@@ -59,3 +59,15 @@ def test_a_place_in_data(name: str, backend: str) -> None:
         else:
             torch.testing.assert_close(found, wanted)
     assert capture.report(compiled).graph_count == 1
+
+
+def test_a_place_that_needs_no_number_to_be_named() -> None:
+    """No kernel reads what only a check of the run tells to be there."""
+
+    def program(t: torch.Tensor) -> torch.Tensor:
+        return t.nonzero()[0, 0] + 1
+
+    compiled = meta.compile(program, fullgraph=True)
+    assert compiled(torch.tensor([0, 3])) == 2
+    with pytest.raises(IndexError, match="index 0 is out of bounds"):
+        compiled(torch.zeros(2, dtype=torch.int64))

@@ -82,6 +82,7 @@ def _write_forward(
             saved = [_saved(value) for value in partition.saved]
             held = [f"{text}.detach()" if apart and text in others else text for text in saved]
             source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(held)}")
+            _note_layouts(source, way)
         if isinstance(repeated, DoubleBackward):
             asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
             stops = tuple_of([f"connected[{at}]" for at in asked])
@@ -169,8 +170,7 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         with source.block("else:"):
             for position, (_, value) in enumerate(tangents):
                 source.line(f"t{position} = in_order(t{position}, {memory_order(value)})")
-        _check_data(source, way)
-        _run_backward(source, way, len(tangents))
+        _run_backward(source, way, len(tangents), "saved" if _check_data(source, way) else "ctx.saved_tensors")
         places = range(len(signature.grad_inputs) + len(whole.cuts))
         gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
         source.line(f"return {_returned(joint, whole, apart, gradients)}")
@@ -180,7 +180,7 @@ def _write_once(source: Source, joint: JointGraph) -> None:
     """Refuse to run again what the program's own backwards refuse, where this one comes to them."""
     reached = sorted(frozenset[int]().union(*joint.reached))
     for number, once in enumerate(joint.once):
-        edges = [reached.index(place) for place in sorted(once.inputs)]
+        edges = [reached.index(place) for place in sorted(once.inputs) if place in reached]
         source.names |= {"comes_to": _comes_to, f"refuse_{number}": once.refuse, "Ran": SimpleNamespace}
         given = " or ".join(f"t{position} is not None" for position in sorted(once.results))
         with source.block(f"if ({given}) and comes_to(ctx, {edges}):"):
@@ -250,49 +250,79 @@ def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
             source.line(same_memory)
 
 
-def _check_data(source: Source, way: Backwards) -> None:
-    """Refuse inputs that were saved and have been given memory of another layout since (`x.data = y`), which nothing else tells of."""
-    if not isinstance(way.repeated, DoubleBackward):
-        return
+def _saved_inputs(way: Backwards) -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
+    """The fakes of inputs, by their places among what is saved: those whose sizes and strides are known, and the others."""
     given = way.joint.graph.find_nodes(op="placeholder")
-    values = {at: given[at].meta["val"] for saved in way.partition.saved if (at := saved.input) is not None}
-    values = {at: value for at, value in values.items() if _static(value)}
-    if not values:
-        return
-    sizes, strides = ([tuple(layout(value)) for value in values.values()] for layout in (_SIZE, _STRIDE))
-    source.names |= {"size_of": _SIZE, "stride_of": _STRIDE, "refuse_data": _refuse_data}
-    with source.block("if (inputs := ctx.kept[0]) is not None:"):
-        source.line(f"inputs = {', '.join(f'inputs[{at}]' for at in values)},")
-        with source.block(f"if [*map(size_of, inputs)] != {sizes!r} or [*map(stride_of, inputs)] != {strides!r}:"):
-            source.line(f"refuse_data(inputs, {sizes!r}, {strides!r})")
-        source.line("del inputs")
+    inputs = {place: saved.input for place, saved in enumerate(way.partition.saved) if saved.input is not None}
+    values = {place: given[at].meta["val"] for place, at in inputs.items()}
+    known = {place: value for place, value in values.items() if _static(value)}
+    return known, {place: value for place, value in values.items() if place not in known}
 
 
-_SIZE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
+def _note_layouts(source: Source, way: Backwards) -> None:
+    """Have the context know how inputs lie of which the graph does not say it."""
+    _, varying = _saved_inputs(way)
+    names = [_saved(way.partition.saved[place]) for place in varying]
+    if names:
+        source.line(f"ctx.layouts = {', '.join(f'{name}.size(), {name}.stride()' for name in names)}")
 
 
-def _refuse_data(
-    inputs: Sequence[torch.Tensor], sizes: Sequence[Sequence[int]], strides: Sequence[Sequence[int]]
+def _check_data(source: Source, way: Backwards) -> bool:
+    """Set `saved`, if inputs are among it: kernels know how it lies, and nothing else tells of other memory (`x.data = y`)."""
+    known, varying = _saved_inputs(way)
+    if known or varying:
+        source.line("saved = [*ctx.saved_tensors]")
+    if known:
+        _check_layouts(source, known, [repr(part) for v in known.values() for part in (tuple(v.shape), v.stride())])
+    if varying:
+        source.line("layouts = ctx.layouts")
+        _check_layouts(source, varying, [f"layouts[{at}]" for at in range(2 * len(varying))])
+    return bool(known or varying)
+
+
+def _check_layouts(source: Source, values: dict[int, torch.Tensor], layouts: list[str]) -> None:
+    """Have these of `saved` lie so. `layouts`: of each how its size, and its strides, are written."""
+    source.names["lay_out"] = _lay_out_saved
+    dtypes = [source.name(value.dtype, "dtype") for value in values.values()]
+    differs = [
+        f"saved[{place}].size() != {size} or saved[{place}].stride() != {stride} or saved[{place}].dtype is not {dtype}"
+        for place, size, stride, dtype in zip(values, layouts[::2], layouts[1::2], dtypes, strict=True)
+    ]
+    with source.block(f"if {' or '.join(differs)}:"):
+        source.line(f"lay_out(saved, {tuple(values)}, {tuple_of(dtypes)}, {tuple_of(layouts)})")
+
+
+def _lay_out_saved(
+    saved: list[Any], places: Sequence[int], dtypes: Sequence[torch.dtype], layouts: Sequence[Sequence[int]]
 ) -> None:
-    """Raise RuntimeError unless these lie in memory so; where there is one element in a dimension its stride is no matter."""
-    for value, size, stride in zip(inputs, sizes, strides, strict=True):
-        known = zip(size, stride, value.stride(), strict=False)
-        if tuple(value.shape) != size or any(
-            wanted != has for length, wanted, has in known if length != 1 and 0 not in size
+    """Have what was saved lie as it did when the graph ran, by sizes and strides in turn; RuntimeError for what can't."""
+    for place, dtype, size, stride in zip(places, dtypes, layouts[::2], layouts[1::2], strict=True):
+        value = saved[place]
+        # Of one element in a dimension its stride is no matter.
+        beside = [each for each in zip(size, stride, value.stride(), strict=False) if each[0] != 1]
+        lies_so = all(wanted == has for _, wanted, has in beside)
+        if (
+            tuple(value.shape) != tuple(size)
+            or value.dtype != dtype
+            or (not lies_so and 0 in [each[1] for each in beside])
         ):
             raise RuntimeError(
-                f"a tensor that a compiled graph saved for its backward has sizes {tuple(value.shape)} and strides {value.stride()} by now "
-                f"in place of {size} and {stride}: its data was set after the graph ran"
+                f"a tensor that a compiled graph saved for its backward has sizes {tuple(value.shape)}, strides {value.stride()} and "
+                f"{value.dtype} by now in place of {tuple(size)}, {tuple(stride)} and {dtype}: its data was set after the graph ran"
             )
+        if not lies_so:
+            saved[place] = torch.empty_strided(size, stride, dtype=dtype, device=value.device).copy_(value)
 
 
-def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
+def _run_backward(source: Source, way: Backwards, tangents: int, saved: str) -> None:
     """Set `gradients`. Kernels read memory, which tangents need not have; then the graph runs as it was traced."""
     partition = way.partition
     source.names["traced_backward"] = lambda arguments: partition.backward(*arguments)
     # Behind what it saved stands what has the context let go of that, and adds nothing (None): each is given back once its last
     # reader ran, where autograd would hold all of them until the whole backward has.
-    given = ["*ctx.saved_tensors", f"*(ctx.{_torch.LET_GO}() or ())"] if partition.saved else []
+    given = [f"*{saved}"] if partition.saved else []
+    given += ["*(saved.clear() or ())"] if saved == "saved" else []
+    given += [f"*(ctx.{_torch.LET_GO}() or ())"] if partition.saved else []
     given += ["*ctx.sizes"] if partition.saved_sizes else []
     named = [f"t{position}" for position in range(tangents)]
     if _torch.BOXES_TANGENTS:  # they are given back so, too: one of a model's output may be its largest tensor

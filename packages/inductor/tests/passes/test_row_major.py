@@ -103,6 +103,40 @@ def test_what_would_be_copied_back_or_is_never_stored_stays(program: Any) -> Non
     hold(module, program, *inputs)
 
 
+def test_what_depends_on_strides_takes_the_first_as_it_is() -> None:
+    """Numbers are drawn in the order of memory."""
+    inputs = SIGNAL, STEM, PLACES, WEIGHT
+
+    def program(*inputs: torch.Tensor) -> tuple[torch.Tensor]:
+        h = F.conv1d(inputs[0], inputs[1]).relu().transpose(1, 2) + inputs[2]
+        h = h + torch.rand_like(h)
+        return (normed(h + normed(h) @ inputs[3]),)
+
+    def drawn(function: Any) -> Any:
+        torch.manual_seed(0)
+        return function(*inputs)
+
+    module = traced(program, *inputs)
+    assert begun(module.graph)
+    module.recompile()
+    torch.testing.assert_close(drawn(module), drawn(program))
+
+
+def test_results_that_have_memory_of_their_own_keep_it() -> None:
+    def program(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = stream(*inputs)
+        copy = h.contiguous()
+        return normed(h), h[0, 0, 0], copy[0, 0, 0]
+
+    module = traced(program, SIGNAL, STEM, PLACES, WEIGHT)
+    assert begun(module.graph)
+    module.recompile()
+    _, one, other = module(SIGNAL, STEM, PLACES, WEIGHT)
+    kept = other.clone()
+    one.add_(1)
+    assert torch.equal(other, kept)
+
+
 def test_symbolic_sizes_stay() -> None:
     mode = FakeMode(ShapeEnv())
     inputs = SIGNAL.repeat(2, 1, 1), STEM, PLACES, WEIGHT

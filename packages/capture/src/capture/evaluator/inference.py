@@ -6,12 +6,13 @@ is an inference tensor, which the graph's result is not: `departures` makes one 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
-from capture._torch import inference_guard, is_inference
+from capture._torch import inference_guard, inside, is_inference
 from capture.errors import Unsupported
 
 _NOTHING = nullcontext()
@@ -28,8 +29,8 @@ class InferenceBlocks:
         self.met = False
         #: Whether the mode was in force where the frame begins.
         self.before = torch.is_inference_mode_enabled()
-        #: Fakes of inference tensors from outside, and how often they were written to when they were made.
-        self._given: list[tuple[Any, int]] = []
+        #: How often the memory of inference tensors from outside had been written to when they were met.
+        self._given: dict[object, int] = {}
 
     @property
     def inside(self) -> bool:
@@ -60,14 +61,15 @@ class InferenceBlocks:
         self._entered.pop()[1].__exit__(None, None, None)
         return torch.is_grad_enabled()
 
-    def given(self, value: torch.Tensor, fake: Any) -> None:
-        """A tensor from outside has this fake."""
+    def given(self, value: torch.Tensor, fake: Any, written: Mapping[Any, int]) -> None:
+        """A tensor from outside has this fake. `written`: how often each memory was written to."""
         if not self.before and is_inference(value):
-            self._given.append((fake, fake._version))
+            key = inside(fake).storage_key
+            self._given.setdefault(key, written.get(key, 0))
 
-    def written(self) -> None:
+    def written(self, written: Mapping[Any, int]) -> None:
         """Something was written. The graph, which is outside of all blocks, may write to no inference tensor that it is given."""
-        if any(fake._version != version for fake, version in self._given):
+        if any(written.get(key, 0) != count for key, count in self._given.items()):
             if self._entered:
                 raise Unsupported("a write, in inference mode, to an inference tensor from outside")
             raise Unsupported("a write, outside of inference mode, to an inference tensor, which torch refuses")

@@ -190,7 +190,7 @@ class GraphRecorder:
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
-        self.inference.given(value, fake)
+        self.inference.given(value, fake, self.fake_mode.written)
         if policy is not None or any(vary):
             sizes_known.note(fake, source)
         if not isinstance(source, Const):
@@ -316,7 +316,7 @@ class GraphRecorder:
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if wrote:
-            self.inference.written()
+            self.inference.written(self.fake_mode.written)
             self.read_again.written(self.fake_mode.written)
             note_written(self._guards, self.fakes.values())
         plain = type(result) is not FakeTensor and self._is_plain(result)

@@ -56,7 +56,7 @@ class Relaying:
         if node.op == "output":
             self._as_before(node)
         elif node.op == "call_function":
-            if not as_wanted and not self._is_free(node):
+            if not as_wanted and not self.is_free(node):
                 self._as_before(node)
             if wanted:
                 self.copies.setdefault(node, {}).update(wanted)
@@ -87,7 +87,8 @@ class Relaying:
                     raise Stays
                 self.copies.setdefault(node, {})[argument] = None
 
-    def _is_free(self, node: fx.Node) -> bool:
+    def is_free(self, node: fx.Node) -> bool:
+        """Whether a node computes the same of arguments with any strides."""
         facts = facts_if_operator(node.target)
         if facts is None:
             return node.target is operator.getitem

@@ -49,7 +49,7 @@ def row_major(graph: fx.Graph, free: Collection[Any], apart: Callable[[fx.Node],
             begun += 1
     for copy in copies if begun else ():
         (copied,) = copy.all_input_nodes
-        if copied.meta["val"].is_contiguous() and all(user.op != "output" for user in copy.users):
+        if copied.meta["val"].is_contiguous() and not _is_given_away(copy):
             copy.replace_all_uses_with(copied)
             graph.erase_node(copy)
     return begun
@@ -60,6 +60,15 @@ def _copies(graph: fx.Graph) -> Iterator[fx.Node]:
     for node in graph.find_nodes(op="call_function", target=aten.clone.default):
         if node.kwargs.get("memory_format") is torch.contiguous_format and _is_transposed(node.all_input_nodes[0]):
             yield node
+
+
+def _is_given_away(node: fx.Node) -> bool:
+    """Whether a result of the graph has the node's memory, which would be that of two results."""
+    for user in node.users:
+        facts = facts_if_operator(user.target)
+        if user.op == "output" or ((facts is None or facts.aliases) and _is_given_away(user)):
+            return True
+    return False
 
 
 def _is_transposed(node: fx.Node) -> bool:
@@ -86,8 +95,8 @@ def _relay(graph: fx.Graph, root: fx.Node, allowed: Collection[Any]) -> bool:
     plan = Relaying(allowed)
     try:
         for node in graph.nodes:
-            wanted = {root: torch.contiguous_format} if root in node.all_input_nodes else {}
-            plan.visit(node, wanted)
+            takes = root in node.all_input_nodes and plan.is_free(node)
+            plan.visit(node, {root: torch.contiguous_format} if takes else {})
     except Stays:
         return False
     if not plan.values or any(None in arguments.values() for arguments in plan.copies.values()):

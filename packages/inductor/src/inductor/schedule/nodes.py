@@ -350,7 +350,9 @@ def build(program: Program) -> Graph:
                 graph.writer[name] = at
         graph.nodes.append(node)
         if scalars:
-            for name in symbols_of(op, program) & scalars.keys():
+            # A place in a buffer may be there if its size is, which the place need not name.
+            sizes = [program.buffers[name].size for name in node.reads if name in program.buffers]
+            for name in (symbols_of(op, program) | symbol_names(sizes)) & scalars.keys():
                 graph.before[at] = graph.before.get(at, 0) | scalars[name]
         graph.before[at] = graph.before.get(at, 0) | barrier
         if isinstance(op, ExternOp):
