@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Generator
 
@@ -145,21 +146,11 @@ class LanguageIteration:
 
     def each(self, value: Variable) -> Generator[Variable, None, None]:
         """The elements of an iterable one after the other, for what acts on each before it asks for the next."""
-        m = self._m
-        real = value.realize(m)
+        real = value.realize(self._m)
         if type(real) is Tuple:  # nothing comes or goes meanwhile
             yield from real.items
             return
-        iterator = self.iterate(real)
-        if not isinstance(iterator, Iterator):
-            iterator = iterator.realize(m)
-        while True:
-            try:
-                found = iterator.next(m)
-            except StopIter:
-                return
-            m.state.count_instructions(1)
-            yield found
+        yield from self._following(self.iterate(real))
 
     def elements_or(self, value: Variable, words: str) -> list[Variable]:
         """All elements of an iterable; the ``TypeError`` of what is none says this."""
@@ -198,17 +189,20 @@ class LanguageIteration:
             return
 
     def _drained(self, iterator: Variable, most: int | None = None) -> list[Variable]:
+        return [*itertools.islice(self._following(iterator), most)]
+
+    def _following(self, iterator: Variable) -> Generator[Variable, None, None]:
+        """What an iterator has left, one after the other."""
         m = self._m
         if not isinstance(iterator, Iterator):
             iterator = iterator.realize(m)
-        found: list[Variable] = []
-        while most is None or len(found) < most:
+        while True:
             try:
-                found.append(iterator.next(m))
+                found = iterator.next(m)
             except StopIter:
-                break
+                return
             m.state.count_instructions(1)
-        return found
+            yield found
 
     def _begun(self, value: Variable, words: str) -> Variable:
         """An iterator, where the interpreter says the same of all that gives none, also of an ``__iter__`` that raises a ``TypeError``."""
