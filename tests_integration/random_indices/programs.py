@@ -789,7 +789,7 @@ def _reduced(d: _Drawer) -> str | None:
         f"{name}.sum()",
         f"{name}.prod({dim})" if _ints(t) else f"{name}.sum({dim})",
         f"{name}.cummax({dim})[0]",
-        f"{name}.sort({dim})[0]",
+        f"{name}.sort(dim={dim}, stable=True)[0]",
         f"{name}.max({dim})[0]",
     ]
     if name not in d.inexact:

@@ -55,6 +55,20 @@ def test_a_residual_stream_is_stored_by_rows():
     assert len([n for n in module.graph.nodes if n.target is aten.clone.default]) == 1
 
 
+def test_a_stream_in_half_precision_is_widened_before_each_copy():
+    inputs = [t.bfloat16() for t in (SIGNAL, STEM, PLACES, WEIGHT)]
+
+    def program(*inputs: torch.Tensor) -> tuple[torch.Tensor]:
+        return (normed(stream(*inputs)),)
+
+    module = traced(program, *inputs)
+    assert len(column_major(module)) == 3
+    assert begun(module.graph) == 1
+    hold(module, program, *inputs, tolerance=1e-2)
+    assert len(column_major(module)) == 1
+    assert [n.meta["val"].dtype for n in module.graph.nodes if n.target is aten.clone.default] == [torch.bfloat16]
+
+
 def test_in_training_too():
     inputs = [t.clone().requires_grad_() for t in (SIGNAL, STEM, PLACES, WEIGHT)]
     module = traced(lambda *inputs: (normed(stream(*inputs)).square().sum(),), *inputs, train=True)

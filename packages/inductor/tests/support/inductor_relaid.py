@@ -17,7 +17,7 @@ def traced(program: Any, *inputs: torch.Tensor, train: bool = False) -> fx.Graph
     return (aotgrad.trace_joint if train else aotgrad.trace_inference)(program, fakes).module
 
 
-def hold(module: fx.GraphModule, program: Any, *inputs: torch.Tensor) -> None:
+def hold(module: fx.GraphModule, program: Any, *inputs: torch.Tensor, tolerance: float = 1e-4) -> None:
     """The graph's results are the program's in values and strides, and its fake values are true."""
     module.graph.lint()
     module.recompile()
@@ -32,5 +32,5 @@ def hold(module: fx.GraphModule, program: Any, *inputs: torch.Tensor) -> None:
 
     found, expected = Checking(module).run(*inputs), program(*inputs)
     for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
         assert one.stride() == other.stride()

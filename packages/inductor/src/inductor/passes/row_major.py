@@ -72,11 +72,19 @@ def _is_given_away(node: fx.Node) -> bool:
 
 
 def _is_transposed(node: fx.Node) -> bool:
-    facts = facts_if_operator(node.target)
-    if facts is None or not facts.elementwise:
+    if not _is_pointwise(node):
         return False
     value = node.meta["val"]
     return isinstance(value, torch.Tensor) and is_static(value) and is_dense(value) and not value.is_contiguous()
+
+
+def _is_pointwise(node: fx.Node) -> bool:
+    """Whether a loop computes the node element by element, with its argument's strides: a half-precision stream is widened before each copy."""
+    facts = facts_if_operator(node.target)
+    return facts is not None and (facts.elementwise or (node.target is _CAST and node.kwargs.keys() == {"dtype"}))
+
+
+_CAST = aten._to_copy.default
 
 
 def _first(node: fx.Node) -> fx.Node:
