@@ -60,7 +60,7 @@ from .side_effects import SideEffects
 from .state import EvaluationState
 from .switches import Switches
 from .trials import is_programs_own, refusal
-from .written_inputs import note_written
+from .written_inputs import WrittenInputs
 
 #: The classes of tensors that are inputs as they are.
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -116,6 +116,7 @@ class GraphRecorder:
         self._known_results.takes_views &= _VIEWS not in effects.ran_ahead
         #: The variables of tensors, by the identity of their fakes.
         self.fakes: dict[int, Tensor] = {}
+        self.written_inputs = WrittenInputs(guards)
         self._numbers: dict[tuple[Any, ...], Symbolic] = {}
         self._number_inputs: dict[Source, Symbolic] = {}
         #: Torch's settings where the frame begins: those that a graph may change, and all.
@@ -155,6 +156,7 @@ class GraphRecorder:
         self.inference.undo()
         self.graph = GraphBuilder()
         self.fakes.clear()
+        self.written_inputs.release()
         self._known_results.clear()
         self._numbers.clear()
         self._number_inputs.clear()
@@ -198,6 +200,11 @@ class GraphRecorder:
             strides = tuple(s if type(s) is int else None for s in fake.stride())
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
         return fake
+
+    def know(self, tensor: Tensor) -> None:
+        """A variable is the one that a fake stands for."""
+        self.fakes[address(tensor.fake)] = tensor
+        self.written_inputs.met(tensor)
 
     def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
         """The tensor that an input was at this capture; None for a number."""
@@ -295,7 +302,7 @@ class GraphRecorder:
         tells = _TELLS in self._effects.ran_ahead
         if tells or self._scalars.some_are_made:
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)
-        effects, writes = self.fake_mode.effects, self.fake_mode.writes
+        effects, writes, logged = self.fake_mode.effects, self.fake_mode.writes, len(self.fake_mode.write_log)
         lasting, risks, draws = self.fake_mode.lasting, self.fake_mode.risks, self.fake_mode.draws
         promised, unbacked = len(self.dynamic_sizes.env.runtime_asserts), self.dynamic_sizes.env.unbacked_count
         try:
@@ -318,7 +325,7 @@ class GraphRecorder:
         if wrote:
             self.inference.written(self.fake_mode.written)
             self.read_again.written(self.fake_mode.written)
-            note_written(self._guards, self.fakes.values())
+            self.written_inputs.note(self.fake_mode.write_log[logged:])
         plain = type(result) is not FakeTensor and self._is_plain(result)
         if plain and not acts:
             if promises:
@@ -517,7 +524,7 @@ class GraphRecorder:
             fake = type(result) is FakeTensor
             parameter = getattr(result, "_is_param", False) if fake else isinstance(result, torch.nn.Parameter)
             variable = Tensor(node, result, torch.nn.Parameter if parameter else torch.Tensor)
-            self.fakes[address(result)] = variable
+            self.know(variable)
             return self._effects.created(variable)
         if isinstance(result, SYMBOLIC):
             return self._effects.created(Symbolic(node, result))

@@ -308,7 +308,8 @@ class Subgraphs:
         self._effects.left_behind()  # where the evaluation cannot go on, the graph does not end with this call in it
         node = self._recorder.graph.call("call_function", torch.empty_strided, (), {}, self._state.where())
         node.meta["val"] = fake
-        variable = self._recorder.fakes[id(fake)] = self._effects.created(Tensor(node, fake))
+        variable = self._effects.created(Tensor(node, fake))
+        self._recorder.know(variable)
         return variable
 
     def _stacked(self, fake: Any, length: Any) -> Any:

@@ -225,7 +225,7 @@ def _stand_in(m: Interpreter, tensor: Any, other: Any, wanted: bool) -> None:
         other = m.recorder.record("call_method", "detach", [other], {})
         m.recorder.record("call_method", "requires_grad_", [other], {})
     tensor.node, tensor.fake = other.node, other.fake
-    m.recorder.fakes[id(tensor.fake)] = tensor
+    m.recorder.know(tensor)
     if wanted:
         m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is another in the frame", then=tensor.fake))
 

@@ -49,6 +49,9 @@ class Recorder(Protocol[V]):
     def record(self, op: str, target: Any, args: list[V], kwargs: dict[str, V]) -> V:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
 
+    def know(self, tensor: Any) -> None:
+        """A variable is the one that a fake stands for."""
+
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
 

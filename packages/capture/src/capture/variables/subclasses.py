@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from capture import _torch
-from capture._native import address
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind
 from capture.sources import Applied, Attr, Source
@@ -216,7 +215,7 @@ def _of_class(m: Interpreter, tensor: Variable, cls: type) -> Variable:
         return tensor
     check_unseen_where_saved(m)
     made = m.effects.created(SubclassTensor(tensor.node, tensor.fake, cls))
-    m.recorder.fakes[address(tensor.fake)] = made
+    m.recorder.know(made)
     m.modes.meet()
     return made
 

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from capture import config
-from capture._native import address, is_held
+from capture._native import is_held
 from capture._torch import is_wrapped
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
@@ -563,5 +563,5 @@ def input_tensor(m: Interpreter, value: torch.Tensor, source: Source | None, kin
     node, fake = m.recorder.input(value, source)
     variable = kind(node, fake, type(value))
     variable.value = value
-    m.recorder.fakes[address(fake)] = variable
+    m.recorder.know(variable)
     return variable

@@ -117,6 +117,8 @@ class FakeMode(InfraMode):
         """Tensors whose `FakeTensor.number` was asked for; whoever gives numbers may clear it."""
         self.counts: dict[Any, Any] = {}
         self.written: dict[object, int] = {}
+        self.write_log: list[object] = []
+        """The memory of each write, one after the other."""
         self.wrote_apart = False
         """Whether an operator wrote to a storage that tensors share of which each counts its own writes (`view_apart`)."""
         self._apart: set[object] = set()
@@ -349,6 +351,7 @@ class FakeMode(InfraMode):
         """
         if isinstance(tensor, FakeTensor):
             self.written[tensor.storage_key] = self.written.get(tensor.storage_key, 0) + 1
+            self.write_log.append(tensor.storage_key)
             self.wrote_apart = self.wrote_apart or tensor.storage_key in self._apart
 
     def number_in(self, tensor: FakeTensor) -> Any:

@@ -38,7 +38,7 @@ def _brought(m: Interpreter, value: Any, source: Source | None) -> Tensor:
     found = Tensor(node, fake)
     found.source = made
     found.value = tensor
-    m.recorder.fakes[id(fake)] = found
+    m.recorder.know(found)
     return found
 
 
