@@ -15,6 +15,7 @@ from torch import fx
 from symshapes import Checkpoint, OtherWay, dataclass, require
 
 from . import _torch
+from ._native import address
 from .causes import Cause, cause_of
 from .graph_code import GraphCodeModule
 from .guards import Guard, GuardKind
@@ -210,7 +211,7 @@ class GraphBuilder:
             given = [each for each in _parts((node.args, node.kwargs)) if isinstance(each, torch.Generator)]
             values = [each for each in _parts(node.meta.get("val")) if isinstance(each, torch.Tensor)]
             for generator in given or [default_generator(each.device) for each in values]:
-                found[id(generator)] = generator
+                found[address(generator)] = generator
         return list(found.values())
 
     def laid_out_anew(self) -> bool:

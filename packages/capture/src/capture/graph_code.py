@@ -18,6 +18,7 @@ from torch.fx.graph import CodeGen
 
 from symshapes import LazyGraphModule, build_function, read_last
 
+from ._native import address
 from .bytecode.decode import CACHE_UNITS
 from .bytecode.dialect import current
 
@@ -90,7 +91,7 @@ class _Coder:
         self._locals = {"self": 0}
         self._loads: dict[str, bytes] = {}
         self._consts: list[Any] = [None]
-        self._const_loads: dict[int, bytes] = {id(None): _units("LOAD_CONST", 0)}
+        self._const_loads: dict[int, bytes] = {address(None): _units("LOAD_CONST", 0)}
         self._names: dict[str, int] = {}
         self._attributes: dict[tuple[str, bool], bytes] = {}
         self._calls: dict[tuple[int, tuple[str, ...]], bytes] = {}
@@ -153,7 +154,7 @@ class _Coder:
         args: tuple[Any, ...] = node.args
         kwargs: dict[str, Any] = node.kwargs
         if op == "call_function":
-            function = self._const_loads.get(id(node.target)) or self._new(node.target)
+            function = self._const_loads.get(address(node.target)) or self._new(node.target)
             out += (_NULL, function) if self._dialect.null_beneath else (function, _NULL)
         elif op == "call_method" and args and type(args[0]) is fx.Node:
             out.append(self._loads[args[0].name])
@@ -172,7 +173,7 @@ class _Coder:
             if kind is fx.Node:
                 out.append(loads[value.name])
             elif kind in _CONSTANT:
-                out.append(consts.get(id(value)) or self._new(value))
+                out.append(consts.get(address(value)) or self._new(value))
             else:
                 self._push(value)
         count = len(args) + len(kwargs)
@@ -206,7 +207,7 @@ class _Coder:
 
     def _new(self, value: Any) -> bytes:
         """What pushes one."""
-        found = self._const_loads[id(value)] = self._const(value, "LOAD_CONST")
+        found = self._const_loads[address(value)] = self._const(value, "LOAD_CONST")
         return found
 
     def _push(self, value: Any) -> None:
@@ -216,7 +217,7 @@ class _Coder:
             self._out.append(self._loads[value.name])
         elif kind in _CONSTANT or (kind is tuple and _is_constant(value)):
             self._pushed += 1
-            self._out.append(self._const_loads.get(id(value)) or self._new(value))
+            self._out.append(self._const_loads.get(address(value)) or self._new(value))
         elif kind in _TUPLES:
             self._all(value, "BUILD_TUPLE")
         elif kind in _LISTS:

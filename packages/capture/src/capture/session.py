@@ -129,7 +129,8 @@ class Session:
         before = _torch.InForce.now()
         try:
             modes = _torch.followed_modes()
-            return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced(), modes))
+            with collection_held_back():  # until most of what is made is gone again
+                return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced(), modes))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
             before.restore()
@@ -156,7 +157,6 @@ class Session:
                 _torch.stood_in_for(frame.modes),
                 warnings_kept_from_raising(),
                 finalizers_outside_modes(),
-                collection_held_back(),
                 phase("capture"),
             ):
                 origin = origin_of(code)

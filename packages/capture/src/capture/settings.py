@@ -17,6 +17,7 @@ from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _torch
+from capture._native import address
 from symshapes import Switch, dataclass, levels_kept
 
 Change = Callable[[], AbstractContextManager[Any]]
@@ -250,7 +251,7 @@ SETTINGS: dict[str, Setting] = {
 }
 
 READ_BY: dict[int, tuple[str, ...]] = {
-    id(function): tuple(name for name, each in SETTINGS.items() if function in each.read_by)
+    address(function): tuple(name for name, each in SETTINGS.items() if function in each.read_by)
     for setting in SETTINGS.values()
     for function in setting.read_by
 }
@@ -261,7 +262,7 @@ READ_BY_PRODUCTS = tuple(name for name, each in SETTINGS.items() if each.read_by
 
 def read_by(function: Callable[..., Any], args: Iterable[Any]) -> tuple[str, ...]:
     """Which settings such a function chooses kernels by for these fake tensors."""
-    names = READ_BY[id(function)]
+    names = READ_BY[address(function)]
     if any(isinstance(arg, torch.Tensor) and not arg.is_cpu for arg in args):
         return names
     return tuple(name for name in names if not SETTINGS[name].off_cpu)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from capture._native import address
 from symshapes import FakeTensor, ValueRange
 
 #: What a call draws lies within these, both included.
@@ -45,7 +46,7 @@ class DrawnScalars:
         """A call drew a scalar."""
         span = _DRAWS.get(target)
         if span is not None:
-            self._spans[id(result)] = result, span, _writes(result)
+            self._spans[address(result)] = result, span, _writes(result)
 
     def comparison(self, target: Any, args: Sequence[Any]) -> bool | None:
         """The truth of a comparison whatever was drawn; None of what is none, or depends on it."""
@@ -67,7 +68,7 @@ class DrawnScalars:
 
     def _span(self, value: Any, rounds_to: torch.dtype | None) -> ValueRange | None:
         if isinstance(value, FakeTensor):
-            found = self._spans.get(id(value))
+            found = self._spans.get(address(value))
             return found[1] if found is not None and found[2] == _writes(value) else None
         if type(value) not in (int, float) or not abs(value) <= _LARGEST:
             return None

@@ -59,6 +59,7 @@ class GuardTable:
         #: The arguments that are known as the objects that they are, by identity.
         self.arguments: dict[int, Local] = {}
         self._noted: set[tuple[int, str]] = set()
+        self._codes: dict[int, types.CodeType] = {}
         #: Guards an input's class by what it is made of, if it is one of many; whether it did.
         self.is_alike: Callable[[Source, type], bool] | None = None
 
@@ -265,7 +266,10 @@ class GuardTable:
             kind = GuardKind.EQUALS if type(value) in CONSTANT_TYPES else GuardKind.ID
             self.add(Item(source, key), kind, value)
 
-    def note_code_of(self, real: types.FunctionType) -> None:
-        """The same for a function that is understood without being called."""
-        if self.is_first(real, "__code__"):
-            self.add(Attr(const_of(real), "__code__"), GuardKind.ID, real.__code__)
+    def code_of(self, real: types.FunctionType) -> types.CodeType:
+        """What a function runs, that is understood without being called; it stays."""
+        found = self._codes.get(address(real))
+        if found is None:  # where a program looks on (`sys.addaudithook`) each reading of it is told
+            found = self._codes[address(real)] = real.__code__
+            self.add(Attr(const_of(real), "__code__"), GuardKind.ID, found)
+        return found

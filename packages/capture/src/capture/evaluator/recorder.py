@@ -343,7 +343,7 @@ class GraphRecorder:
         self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
         fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
-        if id(target) in READ_BY:
+        if address(target) in READ_BY:
             self._guard_settings(read_by(target, (*fake_args, *fake_kwargs.values())))
         if self.fake_mode.multiplied:
             self._guard_settings(READ_BY_PRODUCTS)

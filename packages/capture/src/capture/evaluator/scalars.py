@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from capture._native import address
 from capture._torch import add_to_each, beneath_levels, held_alone, inside, is_wrapped
 from capture.sources import Source, is_module_owned
 from capture.trace_rules import is_recorded_builtin
@@ -54,9 +55,9 @@ class Value:
 
     def of(self, given: Given) -> torch.Tensor:
         """A real tensor; what is computed of others is left in `given`."""
-        found = given.get(id(self))
+        found = given.get(address(self))
         if found is None:
-            found = given[id(self)] = self.compute(given)
+            found = given[address(self)] = self.compute(given)
         return found
 
 
@@ -76,7 +77,7 @@ class Held:
         """What it holds at this call."""
         with torch.no_grad(), beneath_levels():
             return self.value.of(
-                {id(origin): origin.value.detach() for origin in self.origins if origin.value is not None}
+                {address(origin): origin.value.detach() for origin in self.origins if origin.value is not None}
             )
 
 
@@ -231,7 +232,7 @@ class ScalarTensors:
         symbols = sorted(value.node.expr.free_symbols, key=str)
         held = [self._numbers.get(symbol) for symbol in symbols]
         known = [each for each in held if each is not None]
-        origins = {id(origin): origin for each in known for origin in each.origins}
+        origins = {address(origin): origin for each in known for origin in each.origins}
         if self._lost or len(known) < len(held) or len(origins) > 1 or not all(each.counts for each in known):
             return None
         number = Number(_condition(value.node.expr, symbols), tuple([each.value for each in known]))
@@ -263,7 +264,7 @@ class ScalarTensors:
         """Whether what a tensor holds, as one from outside tells it, is true at this place, and stays so by a guard; None where only the run
         can tell, and where that has turned often."""
         held = None if self._lost or self._set_anew else self._of(fake)
-        origins = {} if held is None else {id(origin): origin for origin in held.origins}
+        origins = {} if held is None else {address(origin): origin for origin in held.origins}
         if held is None or len(origins) != 1:
             return None
         ((at, origin),) = origins.items()
@@ -345,7 +346,7 @@ class ScalarTensors:
         """Whether nothing is known of what a tensor among arguments holds, as of nearly all: told by less than `_of` asks."""
         for arg in args:
             if type(arg) is FakeTensor and arg.storage_key not in self._held:
-                variable = self._variables.get(id(arg))
+                variable = self._variables.get(address(arg))
                 if variable is None or not _tells(variable, arg):
                     return True
         return False
@@ -362,12 +363,12 @@ class ScalarTensors:
             if not all(self._is_alone(origin)(origin.value) for origin in held.origins):
                 return None
             return _part(held, _layout(fake))
-        variable = self._variables.get(id(fake))
+        variable = self._variables.get(address(fake))
         if variable is None or not _tells(variable, fake) or _writes(fake) != just:
             return None
         if not self._is_alone(variable)(variable.value):
             return None
-        at = id(variable)
+        at = address(variable)
         return self._note(fake, Held((variable,), Value(lambda given: given[at]), True, _layout(fake)))
 
     def _compute(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
@@ -387,7 +388,9 @@ class ScalarTensors:
             return
         if (target if isinstance(target, str) else target.__name__) in self._python_kernels:
             return  # what that does is done when the program runs
-        origins = {id(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins}
+        origins = {
+            address(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins
+        }
         made_of, named_of = _mapped(
             lambda leaf: leaf.value if isinstance(leaf, Held | Term) else leaf, made_of, named_of
         )
@@ -470,7 +473,9 @@ class ScalarTensors:
         leaves = _leaves(made_of, named_of)
         if not all(isinstance(leaf, Held) or type(leaf) in _PLACED for leaf in leaves):
             return None
-        origins = {id(origin): origin for leaf in (held, *leaves) if isinstance(leaf, Held) for origin in leaf.origins}
+        origins = {
+            address(origin): origin for leaf in (held, *leaves) if isinstance(leaf, Held) for origin in leaf.origins
+        }
         before = held.value
         made_of, named_of = _mapped(lambda leaf: leaf.value if isinstance(leaf, Held) else leaf, made_of, named_of)
 

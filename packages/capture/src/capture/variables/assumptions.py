@@ -113,8 +113,8 @@ class Guards(Protocol):
     def is_first(self, value: Any, fact: str) -> bool:
         """Whether this is asked for the first time, of an object of fixed identity: then the fact is to be guarded."""
 
-    def note_code_of(self, real: types.FunctionType) -> None:
-        """The same for a function that is understood without being called."""
+    def code_of(self, real: types.FunctionType) -> types.CodeType:
+        """What a function runs, that is understood without being called; it stays."""
 
     def note_defaults(self, function: Any) -> None:
         """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""

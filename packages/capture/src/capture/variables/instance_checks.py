@@ -64,7 +64,7 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
     if issubclass(cls, torch.Tensor) and not is_of_program(check):
         return False
     if check is _ABSTRACT_INSTANCE:
-        m.guards.note_code_of(check)
+        m.guards.code_of(check)
         claimed = _claimed_or_own(m, value)
         return _is_abstract_subclass(m, claimed, cls) or (claimed is not own and _is_abstract_subclass(m, own, cls))
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:

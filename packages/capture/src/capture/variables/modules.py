@@ -64,8 +64,7 @@ _UNHOOKED: Passed = (*_WRAPPED, (_CALL_IMPL_CODE, 0))
 
 def _is_torchs(m: Interpreter, function: types.FunctionType, code: types.CodeType) -> bool:
     """Whether a function of torch's still has the code that is known; guarded."""
-    m.guards.note_code_of(function)
-    return function.__code__ is code
+    return m.guards.code_of(function) is code
 
 
 def _calls_plainly(m: Interpreter, cls: type) -> bool:
@@ -216,7 +215,7 @@ class Module(Object):
             in_place = self.attribute(m, _IN_PLACE).realize(m)
             if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
                 return in_place, _WRAPPED
-        m.guards.note_code_of(_CALL)
+        m.guards.code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
             return self.attribute(m, "_call_impl"), _WRAPPED

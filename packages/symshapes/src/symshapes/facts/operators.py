@@ -254,6 +254,7 @@ def _functional(op: Any) -> Any | None:
 
 
 _OVERRIDE_QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_ASKED_BY = frozenset(_OVERRIDE_QUESTIONS)
 
 
 def override_questions(function: FunctionType) -> tuple[str, ...]:
@@ -261,4 +262,5 @@ def override_questions(function: FunctionType) -> tuple[str, ...]:
 
     One that asks is an operation to whoever overrides; one that does not is plain code.
     """
-    return tuple(name for name in _OVERRIDE_QUESTIONS if name in function.__code__.co_names)
+    names = function.__code__.co_names
+    return () if _ASKED_BY.isdisjoint(names) else tuple(name for name in _OVERRIDE_QUESTIONS if name in names)
