@@ -214,6 +214,32 @@ def test_what_is_not_asked_about_may_change():
     assert made.check((0,)) and made.verified == 1
 
 
+class Counted:
+    def __init__(self):
+        self.started = 1
+
+
+def test_a_key_that_other_objects_of_the_class_have_had_is_new_to_this_one():
+    """To CPython 3.12 it is one that is given another value: the objects' dictionaries have one table of keys."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x + 1, sorted(vars(self.counted))
+
+    x = torch.ones(2)
+    for _ in range(3):
+        model = Model()
+        counted = model.counted = Counted()
+        compiled = capture.compile(model, lambda graph, inputs: graph.forward)
+        assert compiled(x)[1] == ["started"]
+        counted.count = 1
+        assert compiled(x)[1] == ["count", "started"]
+        del counted.count
+        assert compiled(x)[1] == ["started"]
+        vars(counted).update(count=2)
+        assert compiled(x)[1] == ["count", "started"]
+
+
 def test_an_equal_value_in_its_place_is_verified_once():
     held = thing(k=1000)
     made = program(Guard(Attr(Const(held), "k", via_dict=True), GuardKind.EQUALS, 1000))

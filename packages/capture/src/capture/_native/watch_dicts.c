@@ -83,6 +83,17 @@ same_name(PyObject *left, PyObject *right)
                              PyUnicode_Compare(left, right) == 0);
 }
 
+/* Whether a key stays where it is, with another value. To 3.12 one that instances of the class have had before, and this one has not,
+   counts as modified when it gets a value: their tables of keys are one. All keys there are texts, which are compared without a call. */
+static int
+only_modifies(PyDict_WatchEvent event, PyObject *dict, PyObject *key)
+{
+    if (event != PyDict_EVENT_MODIFIED) {
+        return 0;
+    }
+    return ((PyDictObject *)dict)->ma_values == NULL || PyDict_GetItemWithError(dict, key) != NULL;
+}
+
 static int
 concerns(const Listed *listed, PyDict_WatchEvent event, PyObject *key)
 {
@@ -91,7 +102,7 @@ concerns(const Listed *listed, PyDict_WatchEvent event, PyObject *key)
     }
     for (int i = listed->first; i >= 0; i = listed->watch->part[i].next) {
         const Part *part = &listed->watch->part[i];
-        if (part->key == NULL ? !(part->only_presence && event == PyDict_EVENT_MODIFIED) : same_name(part->key, key)) {
+        if (part->key == NULL ? !(part->only_presence && only_modifies(event, listed->dict, key)) : same_name(part->key, key)) {
             return 1;
         }
     }
