@@ -108,8 +108,8 @@ def captures(records: list[dict[str, Any]], asked: int) -> str:
     lines = [
         "# What captures what",
         "",
-        f"Of {asked} architectures of transformers (tiny configurations) and timm (the smallest model of each family) the {len(shared)} that run in",
-        f"eager mode by their configuration alone: results and gradients against eager's{at_lengths}. Graphs run with eager's kernels.",
+        f"Of {asked} architectures of transformers (tiny configurations), timm and torchvision (the smallest model of each family) the {len(shared)}",
+        f"that run in eager mode by their configuration alone: results and gradients against eager's{at_lengths}. Graphs run with eager's kernels.",
         "`python -m benchmarks --suite architectures --backend eager --captures docs/captures.md` writes this page.",
         "",
         "| | mode | " + " | ".join(headings) + " |",

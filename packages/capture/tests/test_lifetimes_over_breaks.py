@@ -422,6 +422,84 @@ def not_read_where_it_raises(x: torch.Tensor) -> Any:
     return x + 1, o
 
 
+def left_early(x: torch.Tensor, k: int) -> torch.Tensor:
+    """Nobody but this frame holds the generator, whoever called it."""
+    for n in closing():
+        tell("a")
+        if n > k:
+            break
+        x = x + n
+    LOG.append("b")
+    tell("c")
+    LOG.append("d")
+    return x + 1
+
+
+class LeavingEarly(torch.nn.Module):
+    """The same in what the interpreter calls by way of C, with its arguments on the caller's stack."""
+
+    def __init__(self, x: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.made = None if x is None else left_here(x)
+
+    def forward(self, x: torch.Tensor, k: int) -> torch.Tensor:
+        for _ in closing():
+            tell("a")
+            break
+        LOG.append("b")
+        return left_early(x, k)
+
+    def __enter__(self) -> None:
+        left_early(torch.ones(2), 1)
+
+    def __exit__(self, *error: object) -> None:
+        left_early(torch.ones(2), 1)
+
+
+def left_here(x: torch.Tensor) -> torch.Tensor:
+    for _ in closing():
+        tell("a")
+        break
+    LOG.append("b")
+    return x + 1
+
+
+MODULE = LeavingEarly()
+PARTIAL = functools.partial(left_early, k=0)
+
+
+class MadeOfLeft:
+    def __init__(self, x: torch.Tensor) -> None:
+        for _ in closing():
+            tell("a")
+            break
+        LOG.append("b")
+        self.x = x + 1
+
+
+@program
+def left_in_a_module(x: torch.Tensor) -> Any:
+    return MODULE(x, 0) * 2
+
+
+@program
+def left_in_a_partial(x: torch.Tensor) -> Any:
+    return PARTIAL(x) * 2
+
+
+@program
+def left_in_the_making_of_an_object(x: torch.Tensor) -> Any:
+    tell("first")
+    return MadeOfLeft(x).x * 2, LeavingEarly(x).made
+
+
+@program
+def left_on_the_way_into_a_block_and_out_of_it(x: torch.Tensor) -> Any:
+    with MODULE:
+        y = x + 1
+    return y
+
+
 @pytest.mark.parametrize("fn", program, ids=lambda fn: fn.__name__)
 def test_when_objects_die(fn: Program) -> None:
     assert_told_alike(fn)

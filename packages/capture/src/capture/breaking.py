@@ -242,24 +242,21 @@ def _awaiting(frame: Interrupted, instructions: list[Instruction]) -> list[Instr
 
 
 def _call_inner(generated: Names) -> list[Instruction]:
-    """Push what the rest of the frame within returns, which a local has as a pair of function and arguments."""
-    inner, args = generated.own("inner"), generated.own("args")
+    """Push what the rest of the frame within returns, which a local has as a pair: of function and arguments, and what the program's call holds meanwhile."""
+    inner, held = generated.own("inner"), generated.own("held")
     return [
         *build.load_fast(inner),
         *build.delete_fast(inner),
         *build.unpack_sequence(2),
         *build.store_fast(inner),
-        *build.store_fast(args),
-        *build.push_callable(build.load_fast(inner)),
-        *build.load_fast(args),
-        *build.delete_fast(inner),
-        *build.delete_fast(args),
-        *build.call_packed(),
+        *build.store_fast(held),
+        *_hand_over_to_inner(generated),
+        *build.delete_fast(held),
     ]
 
 
 def _hand_over_to_inner(generated: Names) -> list[Instruction]:
-    """The same, where nothing else holds the arguments meanwhile."""
+    """The same of a function and arguments, which nothing else holds meanwhile."""
     inner = generated.own("inner")
     return [
         *build.push_callable(build.load_const(_native.go_within)),
@@ -277,7 +274,7 @@ def _set_apart(code: CodeType) -> None:
 
 @functools.cache
 def passing_on(code: CodeType, which: int) -> FunctionType:
-    """A function at the place of another's call with packed arguments, which gives what is called within: a pair as above."""
+    """A function at the place of another's call with packed arguments, which gives what is called within: such a pair."""
     calls = [i for i in decode(code) if i.opname == "CALL_FUNCTION_EX"]
     generated = Names.beside(code)
     body = [*build.prologue((), ()), *_call_inner(generated), *build.return_value()]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from .breaking import Interrupted, made_function, passing_on, stand_in
 from .bytecode import build
+from .bytecode.decode import argument_names
 from .emit import Emitter
 from .errors import SkipFrame
 from .evaluator.frame import Frame
@@ -85,12 +86,18 @@ class Within:
         """The values of locals, by their names."""
         return [self._named[name] for name in sorted(self._named) if name not in self._beside]
 
+    @property
+    def given(self) -> list[Variable]:
+        """Those of its parameters, which its caller may hold until it returns."""
+        return [value for name, value in self._named.items() if name in argument_names(self.frame.code)]
+
     def values(self) -> Iterator[Variable]:
         """All of them."""
         yield from self.first
         yield from self.stack
         yield from self.locals
         yield from self.cells
+        yield from self.given  # once more: each is made once
 
 
 def _first(frame: Frame, name: str) -> Variable:
@@ -122,4 +129,12 @@ def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within], *, forei
         count += 1
     e.emit(build.build_tuple(count), build.build_tuple(2))
     for _ in caller.passed:
+        _load_held(e, frame)  # the functions on the way have them in their locals
         e.emit(build.build_tuple(1), build.build_tuple(2))
+    if not caller.hands_over:
+        _load_held(e, frame)
+
+
+def _load_held(e: Emitter, frame: Within) -> None:
+    """Put beside what is to be called what its caller holds until it returns."""
+    e.emit(build.build_tuple(e.load_many(frame.given)), build.build_tuple(2))

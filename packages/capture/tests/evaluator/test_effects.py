@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 from collections.abc import Callable
 from typing import Any
@@ -511,3 +512,65 @@ def test_attributes_of_tensors() -> None:
         assert torch.equal(made, y * calls)
     assert [parameter.place for parameter in module.parameters()] == [0, 1]  # type: ignore[attr-defined]
     assert compiled(y)[0].calls == 1
+
+
+class Ordered:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __lt__(self, other: Ordered) -> bool:
+        if self.n == 13:
+            raise ValueError("thirteen")
+        return self.n < other.n
+
+
+def sorted_halfway(items: list[Any]) -> None:
+    items.sort()
+
+
+def changed_as_it_is_sorted(items: list[Any]) -> None:
+    items.sort(key=lambda each: items.append(each) or each.n)  # type: ignore[func-returns-value]
+
+
+def made_anew_halfway(items: list[Any]) -> None:
+    items.__init__(given_halfway())  # type: ignore[misc]
+
+
+def given_halfway() -> Any:
+    yield Ordered(1)
+    raise ValueError("no more")
+
+
+def made_anew_of_itself(items: list[Any]) -> None:
+    items.__init__(items)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (list, sorted_halfway),
+        (list, changed_as_it_is_sorted),
+        *((kind, change) for kind in (list, collections.deque) for change in (made_anew_halfway, made_anew_of_itself)),
+    ],
+)
+@pytest.mark.parametrize("broken", [False, True])
+def test_lists_that_change_until_something_raises(kind: type, change: Any, broken: bool) -> None:
+    def fn(x: torch.Tensor, items: Any) -> Any:
+        told = ""
+        try:
+            change(items)
+        except ValueError as error:
+            told = str(error)
+        if broken:
+            float((x * 0).sum())
+        return x + 1, told, [each.n for each in items]
+
+    def outcome(call: Any) -> Any:
+        items = kind(map(Ordered, (3, 2, 7, 1, 5, 13, 0)))
+        found = call(torch.ones(2), items)
+        return found[1:], [each.n for each in items]
+
+    expected = outcome(fn)
+    compiled = capture.compile(fn, lambda graph, inputs: graph.forward)
+    for _ in range(2):
+        assert outcome(compiled) == expected

@@ -101,6 +101,11 @@ class Deque(List):
         self.age += 1
         return self.changed(m)
 
+    def made_anew(self, m: Interpreter, values: Variable | None = None, *more: Variable) -> Variable:
+        if more or self.maxlen is not None:
+            raise Unsupported("explicit __init__ of a deque with a limit, which is another then")
+        return super().made_anew(m, values)
+
     def py_appendleft(self, m: Interpreter, value: Variable) -> Variable:
         """``deque.appendleft``."""
         self.items.insert(0, value)

@@ -18,7 +18,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
@@ -233,8 +233,7 @@ def _delete_item(m: Interpreter, v: Variable, k: Variable) -> Variable:
 
 def _init(m: Interpreter, v: Variable, *args: Variable) -> Variable:
     if isinstance(v, List):
-        v.items[:] = m.iteration.listed(args[0]) if args else []
-        return v.changed(m)
+        return v.made_anew(m, *args)
     if args and not isinstance(v, Tuple):
         raise Unsupported("explicit __init__ of a built-in container")
     return Constant(None)
@@ -428,6 +427,14 @@ class List(Sequence):
             self.py_append(m, each)
         return self.resized(m)
 
+    def made_anew(self, m: Interpreter, values: Variable | None = None, *more: Variable) -> Variable:
+        """``__init__`` called by name: it is empty before the first of the values is asked for."""
+        if more:
+            m.errors.throw(TypeError, f"list expected at most 1 argument, got {1 + len(more)}")
+        self.items.clear()
+        self.resized(m)
+        return Constant(None) if values is None else self.py_extend(m, values)
+
     def extended(self, m: Interpreter, values: list[Variable]) -> Variable:
         """After these came to its end."""
         self.items.extend(values)
@@ -482,12 +489,16 @@ class List(Sequence):
         before, self.was_filled = self.was_filled, False
         try:
             items = m.iteration.sort(items, key, reverse)
+        except SymbolicRaise:
+            self.changed(m)  # the items are in the order to which they came
+            raise
         finally:
             self.items[:] = items
             was_filled, self.was_filled = self.was_filled, before or bool(items)
+        self.changed(m)
         if was_filled:
             m.errors.throw(ValueError, "list modified during sort")
-        return self.changed(m)
+        return Constant(None)
 
     def made_of(self) -> Iterable[Variable]:
         return self.items
@@ -589,6 +600,14 @@ class InputList(List):
             return super().py_append(m, value)
         self._more.append(value)
         return self.resized(m)
+
+    def made_anew(self, m: Interpreter, values: Variable | None = None, *more: Variable) -> Variable:
+        """``__init__`` called by name: it is empty before the first of the values is asked for."""
+        if more:
+            m.errors.throw(TypeError, f"list expected at most 1 argument, got {1 + len(more)}")
+        self.items.clear()
+        self.resized(m)
+        return Constant(None) if values is None else self.py_extend(m, values)
 
     def extended(self, m: Interpreter, values: list[Variable]) -> Variable:
         (self._more if self._items is None else self._items).extend(values)
