@@ -112,3 +112,32 @@ def test_a_leaf_that_is_made_one_and_given_other_data_gets_the_gradient_of_befor
         y, t = later(torch.ones(3))
         y.backward()
         assert torch.equal(t.grad, three) and torch.equal(t, torch.zeros(3))
+
+
+def test_a_kept_gradient_is_another_tensor_after_each_backward() -> None:
+    def twice(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x * weight
+        h.retain_grad()
+        y = (h * h).sum()
+        y.backward(retain_graph=True)
+        first = h.grad
+        y.backward()
+        return first, h.grad
+
+    weight = torch.ones(2, requires_grad=True)
+    first, both = capture.compile(twice, fullgraph=True)(torch.ones(2), weight)
+    assert first.tolist() == [2.0, 2.0] and both.tolist() == [4.0, 4.0] and both._version == 0
+
+
+def test_gradients_of_parameters_can_be_detached_in_place() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))
+
+    def step(x: torch.Tensor) -> None:
+        model(x).sum().backward()
+
+    compiled = capture.compile(step, fullgraph=True)
+    for _ in range(2):
+        compiled(torch.ones(1, 2))
+        for parameter in model.parameters():
+            assert parameter.grad._base is None
+            parameter.grad.detach_().zero_()  # as older training loops do it
