@@ -141,3 +141,24 @@ def test_gradients_of_parameters_can_be_detached_in_place() -> None:
         for parameter in model.parameters():
             assert parameter.grad._base is None
             parameter.grad.detach_().zero_()  # as older training loops do it
+
+
+def test_a_function_of_autograd_that_marks_a_leaf_as_written_to() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    compiled = capture.compile(lambda x: Doubled.apply(x) + 1)
+    for _ in range(2):
+        leaf = torch.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place"):
+            compiled(leaf)
+        assert leaf.tolist() == [2.0, 2.0]
+        assert compiled(leaf * 1).tolist() == [5.0, 5.0]
