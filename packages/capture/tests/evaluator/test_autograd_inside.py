@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import autograd_custom  # noqa: F401  (registers its programs)
 import autograd_inside
 import autograd_parameters  # noqa: F401
@@ -162,3 +164,24 @@ def test_a_function_of_autograd_that_marks_a_leaf_as_written_to() -> None:
             compiled(leaf)
         assert leaf.tolist() == [2.0, 2.0]
         assert compiled(leaf * 1).tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda gradient: gradient.clamp_(-3, 3),
+        lambda gradient: gradient.data.mul_(2),
+        lambda gradient: gradient.__setitem__(0, 7.0),
+    ],
+)
+def test_a_hook_that_writes_to_its_gradient(hook: Callable[[torch.Tensor], object]) -> None:
+    def step(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h, other = x * 2, x * 3
+        h.register_hook(lambda gradient: (hook(gradient), None)[1])
+        ((h + other) * torch.tensor([4.0, 5.0])).sum().backward()
+        return (x.grad,)
+
+    compiled = capture.compile(step)
+    for _ in range(2):
+        expected = step(torch.ones(2, requires_grad=True))
+        assert torch.equal(compiled(torch.ones(2, requires_grad=True))[0], expected[0])
