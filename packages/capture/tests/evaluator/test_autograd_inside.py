@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import autograd_custom  # noqa: F401  (registers its programs)
 import autograd_inside
 import autograd_parameters  # noqa: F401
@@ -112,3 +114,74 @@ def test_a_leaf_that_is_made_one_and_given_other_data_gets_the_gradient_of_befor
         y, t = later(torch.ones(3))
         y.backward()
         assert torch.equal(t.grad, three) and torch.equal(t, torch.zeros(3))
+
+
+def test_a_kept_gradient_is_another_tensor_after_each_backward() -> None:
+    def twice(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x * weight
+        h.retain_grad()
+        y = (h * h).sum()
+        y.backward(retain_graph=True)
+        first = h.grad
+        y.backward()
+        return first, h.grad
+
+    weight = torch.ones(2, requires_grad=True)
+    first, both = capture.compile(twice, fullgraph=True)(torch.ones(2), weight)
+    assert first.tolist() == [2.0, 2.0] and both.tolist() == [4.0, 4.0] and both._version == 0
+
+
+def test_gradients_of_parameters_can_be_detached_in_place() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))
+
+    def step(x: torch.Tensor) -> None:
+        model(x).sum().backward()
+
+    compiled = capture.compile(step, fullgraph=True)
+    for _ in range(2):
+        compiled(torch.ones(1, 2))
+        for parameter in model.parameters():
+            assert parameter.grad._base is None
+            parameter.grad.detach_().zero_()  # as older training loops do it
+
+
+def test_a_function_of_autograd_that_marks_a_leaf_as_written_to() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    compiled = capture.compile(lambda x: Doubled.apply(x) + 1)
+    for _ in range(2):
+        leaf = torch.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place"):
+            compiled(leaf)
+        assert leaf.tolist() == [2.0, 2.0]
+        assert compiled(leaf * 1).tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda gradient: gradient.clamp_(-3, 3),
+        lambda gradient: gradient.data.mul_(2),
+        lambda gradient: gradient.__setitem__(0, 7.0),
+    ],
+)
+def test_a_hook_that_writes_to_its_gradient(hook: Callable[[torch.Tensor], object]) -> None:
+    def step(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h, other = x * 2, x * 3
+        h.register_hook(lambda gradient: (hook(gradient), None)[1])
+        ((h + other) * torch.tensor([4.0, 5.0])).sum().backward()
+        return (x.grad,)
+
+    compiled = capture.compile(step)
+    for _ in range(2):
+        expected = step(torch.ones(2, requires_grad=True))
+        assert torch.equal(compiled(torch.ones(2, requires_grad=True))[0], expected[0])

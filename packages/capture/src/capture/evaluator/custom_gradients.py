@@ -146,8 +146,11 @@ class CustomGradients:
 
     def _call(self, operation: Any, *groups: list[fx.Node]) -> list[Variable]:
         values = [tuple(node.meta["val"] for node in group) for group in groups]
-        with self._recorder.fake_mode:
-            results = operation(*values)
+        try:
+            with self._recorder.fake_mode:
+                results = operation(*values)
+        except RuntimeError as error:  # what autograd lets nobody write to is marked as written to
+            raise Unsupported(f"a function of autograd that raises RuntimeError: {error}") from error
         arguments: tuple[Any, ...] = tuple(tuple(group) for group in groups)
         found: Any = self._recorder.control(operation, arguments, results, False)
         return list(found.items)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture._torch import inside
 from capture.errors import Unsupported
 from capture.settings import in_force
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
@@ -217,7 +218,7 @@ class Subgraphs:
         before = set(recorder.graph.placeholders)
         outside = [fake for fake in recorder.graph.inputs if isinstance(fake, torch.Tensor)]
         outside += [tensor.fake for tensor in recorder.fakes.values()]
-        versions = [_version(fake) for fake in outside]
+        versions, uncounted = [_version(fake) for fake in outside], len(recorder.graph.uncounted)
         settings, module_globals, placed = in_force(), dict(self._globals.written), len(recorder.placed)
         switched = len(recorder.switches.made)
         env = recorder.dynamic_sizes.env
@@ -241,7 +242,12 @@ class Subgraphs:
         met = any(
             isinstance(f, torch.Tensor) and _version(f) != n.meta["version"] for f, n in inputs if n not in before
         )
-        if met or [_version(fake) for fake in outside] != versions:
+        # What `Tensor.data` gives counts its own writes.
+        apart = {inside(fake).storage_key for fake in recorder.graph.uncounted[uncounted:] if _version(fake) != 0}
+        if apart:
+            outside += [fake for fake in recorder.graph.inputs[len(before) :] if isinstance(fake, torch.Tensor)]
+            met |= any(inside(fake).storage_key in apart for fake in outside)
+        if met or [_version(fake) for fake in outside[: len(versions)]] != versions:
             raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
         if env.unbacked_count != from_data:
             raise Unsupported(f"{what} over a function with sizes that are in data")

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from capture._torch import inside
+from capture._torch import inside, is_view
 from capture.custom_gradients import grad_without_hooks
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind
@@ -265,13 +265,16 @@ def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: 
             return record("call_function", torch.add, [old, new], {})
         if old.fake.requires_grad:
             raise Unsupported("Tensor.backward() into a gradient that is differentiable")
+        if leaf.fake.grad_fn is not None:  # what `retain_grad` keeps is another tensor each time
+            return record("call_function", torch.add, [old, new], {})
         record("call_method", "add_", [old, new], {})
         return old
     if not m.builder.is_none(old):
         raise Unsupported("Tensor.backward() into a gradient that is no tensor")
     dense = is_dense(leaf.fake)
     if own and (_laid_out_alike(new.fake, leaf.fake) if dense else new.fake.is_contiguous()):
-        return new
+        # Nobody sees of what it is a view, and one of something refuses to be detached in its place.
+        return record("call_method", "detach", [new], {}) if is_view(new.fake) else new
     if leaf.fake.grad_fn is not None or not dense:
         return record("call_method", "clone", [new], {"memory_format": Constant(torch.contiguous_format)})
     made = record("call_function", torch.empty_like, [leaf], {})

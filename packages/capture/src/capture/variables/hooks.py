@@ -12,6 +12,7 @@ import torch
 from torch import fx
 from torch.utils.hooks import RemovableHandle
 
+from capture._torch import inside
 from capture.errors import EvaluateAgain, Unsupported
 
 from .autograd_history import Act, Behind, behind
@@ -108,10 +109,15 @@ def call_waiting(
             if m.builder.is_none(given):
                 continue
             set_gradients(m, create)
+            writes = m.recorder.fake_mode.written.copy()
             for act in acts:
                 if act.tensor is tensor:
                     (value,) = _called(m, act.waits, [value]).items or [value]  # type: ignore[attr-defined]
             set_gradients(m, before)
+            memory = inside(given.fake).storage_key  # type: ignore[attr-defined]
+            if m.recorder.fake_mode.written.get(memory) != writes.get(memory):
+                # Autograd goes on with it, and may be about to give the same memory to others.
+                raise Unsupported("a hook that writes to the gradient it is given")
             if value is not given:
                 nodes.append(m.custom_gradients.replace(tensor, value))
     finally:
