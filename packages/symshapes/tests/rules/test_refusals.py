@@ -21,6 +21,16 @@ REFUSED: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
     lambda x, scalar: x.roll(1, 5),
     lambda x, scalar: x.squeeze((0, -2)),
     lambda x, scalar: scalar.squeeze((0, -1)),
+    lambda x, scalar: 1 - (x > 0),
+    lambda x, scalar: (x > 0) - 2.5,
+    lambda x, scalar: x - (scalar > 0),
+    lambda x, scalar: x.clone().sub_(x > 0),
+    lambda x, scalar: x - True,
+    lambda x, scalar: torch.rsub(x > 0, x),
+    lambda x, scalar: (x > 0) - (scalar > 0),
+    lambda x, scalar: (x > 0) - True,
+    lambda x, scalar: True - (x > 0),
+    lambda x, scalar: (x > 0).relu(),
 ]
 
 
@@ -35,6 +45,32 @@ def test_refused_as_in_eager(call: Callable[..., torch.Tensor], policy: DimPolic
     with mode, pytest.raises(eager.type) as found:
         call(*fakes)
     assert str(found.value) == str(eager.value)
+
+
+def test_operators_of_one_dtype() -> None:
+    x, half = torch.randn(3), torch.randn(3).bfloat16()
+    for program in (
+        lambda one, other: one.lerp(other, 0.5),
+        lambda one, other: one.lerp(one, other),
+        lambda one, other: one.lerp(one, other[0]),
+        lambda one, other: one.heaviside(other),
+    ):
+        for arguments in ((x, half), (half, x), (x, x)):
+            assert _of_both(program, *arguments) == _of_both(program, *arguments, mode=FakeMode()), arguments
+
+
+def _of_both(
+    program: Callable[..., Any], *arguments: torch.Tensor, mode: FakeMode | None = None
+) -> type[Exception] | None:
+    try:
+        if mode is None:
+            program(*arguments)
+        else:
+            with mode:
+                program(*(mode.from_tensor(argument) for argument in arguments))
+    except RuntimeError as error:
+        return type(error)
+    return None
 
 
 # What takes images and volumes without elements in some of the last dimensions, and what does not.

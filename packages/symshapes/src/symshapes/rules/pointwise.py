@@ -29,7 +29,7 @@ from symshapes.rules.layout import (
     strides_in_order,
     wrap_dim,
 )
-from symshapes.rules.registry import rule
+from symshapes.rules.registry import demand, rule
 
 
 def iterator_strides(size: Sizes, tensors: Sequence[TensorMeta], scalars: bool = False) -> Sizes:
@@ -210,6 +210,43 @@ def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta
     else:
         out = elementwise([self, weight, grad_output])
     return out, out
+
+
+@demand("sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
+def _sub(self: TensorMeta, other: Operand, **_: Any) -> None:
+    truths = [
+        operand.dtype is torch.bool if isinstance(operand, TensorMeta) else isinstance(operand, bool | torch.SymBool)
+        for operand in (self, other)
+    ]
+    if all(truths):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    if any(truths):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. "
+            "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+@demand("relu")
+def _relu(self: TensorMeta) -> None:
+    if self.dtype is torch.bool:
+        raise RuntimeError("Boolean inputs not supported for relu")
+
+
+@demand("lerp.Scalar", "lerp.Tensor")
+def _lerp(self: TensorMeta, end: TensorMeta, weight: Operand) -> None:
+    for name, operand in (("end", end), ("weight", weight)):
+        if isinstance(operand, TensorMeta) and operand.dtype is not self.dtype and (name == "end" or operand.size):
+            raise RuntimeError(f"expected dtype {self.dtype} for `{name}` but got dtype {operand.dtype}")
+
+
+@demand("heaviside")
+def _heaviside(self: TensorMeta, values: TensorMeta) -> None:
+    if self.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
 
 @rule("rsub.Tensor")
