@@ -95,6 +95,15 @@ def copied_alone(x: torch.Tensor, stem: torch.Tensor, places: torch.Tensor, weig
     return (normed(F.conv1d(x, stem).transpose(1, 2) + places) @ weight,)
 
 
+def mixed(x: torch.Tensor, stem: torch.Tensor, places: torch.Tensor, weight: torch.Tensor) -> Any:
+    """Every other layer reads the normalised stream by columns."""
+    h = F.conv1d(x, stem).transpose(1, 2) + places
+    for _ in range(3):
+        h = h + (normed(h).transpose(1, 2) @ weight).transpose(1, 2)
+        h = h + normed(h) @ weight
+    return (normed(h),)
+
+
 def within_one_kernel(x: torch.Tensor, stem: torch.Tensor, places: torch.Tensor, weight: torch.Tensor) -> Any:
     h = F.conv1d(x, stem).transpose(1, 2) + places
     return (normed(h + normed(h)),)
@@ -106,7 +115,7 @@ def counted_in_memory(x: torch.Tensor, stem: torch.Tensor, places: torch.Tensor,
 
 
 @pytest.mark.parametrize(
-    "program", [leaves, leaves_transposed, convolved_again, copied_alone, within_one_kernel, counted_in_memory]
+    "program", [leaves, leaves_transposed, convolved_again, copied_alone, mixed, within_one_kernel, counted_in_memory]
 )
 def test_what_would_be_copied_back_or_is_never_stored_stays(program: Any) -> None:
     inputs = SIGNAL, STEM, PLACES, WEIGHT

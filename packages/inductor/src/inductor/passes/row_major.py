@@ -31,10 +31,15 @@ def row_major(graph: fx.Graph, free: Collection[Any], apart: Callable[[fx.Node],
         free: operators that compute the same of arguments with any strides.
         apart: whether a call reads its arguments from memory, so that a value which is used before and behind it is stored.
 
-    A value stays as it is where anything but the loops that compute it would have to copy it, or what is made of it, back.
+    A value stays as it is where anything but the loops that compute it would have to copy it, or what is made of it, back; and where
+    more than a third of its copies are transposed again for who reads them, as in a mixer, which gains by it nothing but another buffer.
     """
     copies = [*_copies(graph)]
-    candidates = dict.fromkeys(_first(copy.all_input_nodes[0]) for copy in copies)
+    candidates: dict[fx.Node, int] = {}
+    for copy in copies:
+        if not copy.meta.get("backward"):
+            root = _first(copy.all_input_nodes[0])
+            candidates[root] = candidates.get(root, 0) + (-2 if _is_read_by_columns(copy) else 1)
     if not candidates or counts_in_memory(graph):
         return 0
     if not all(is_static(node.meta["val"]) for node in graph.nodes if "val" in node.meta):
@@ -43,7 +48,9 @@ def row_major(graph: fx.Graph, free: Collection[Any], apart: Callable[[fx.Node],
     fences = [place for node, place in places.items() if apart(node)]
     allowed = free_of_strides(free)
     begun = 0
-    for root in candidates:
+    for root, by_rows in candidates.items():
+        if by_rows <= 0:
+            continue
         uses = sorted(places[user] for user in root.users)
         if any(uses[0] <= fence < uses[-1] for fence in fences) and _relay(graph, root, allowed):
             begun += 1
@@ -60,6 +67,21 @@ def _copies(graph: fx.Graph) -> Iterator[fx.Node]:
     for node in graph.find_nodes(op="call_function", target=aten.clone.default):
         if node.kwargs.get("memory_format") is torch.contiguous_format and _is_transposed(node.all_input_nodes[0]):
             yield node
+
+
+def _is_read_by_columns(copy: fx.Node) -> bool:
+    """Whether what loops make of a copy in the forward is transposed for who reads it."""
+    found, waiting = {copy}, [copy]
+    while waiting:
+        for user in waiting.pop().users:
+            if user in found or user.meta.get("backward"):
+                continue
+            found.add(user)
+            if _is_pointwise(user):
+                waiting.append(user)
+            elif user.target in _TRANSPOSING and user.meta["val"].stride()[-1] != 1:
+                return True
+    return False
 
 
 def _is_given_away(node: fx.Node) -> bool:
@@ -85,6 +107,7 @@ def _is_pointwise(node: fx.Node) -> bool:
 
 
 _CAST = aten._to_copy.default
+_TRANSPOSING = (aten.permute.default, aten.transpose.int, aten.t.default)
 
 
 def _first(node: fx.Node) -> fx.Node:
