@@ -76,7 +76,7 @@ _SWITCHED = tuple((library, of) for library in ("generic", "cuda", "mkldnn") for
 
 def is_plain(value: Any) -> bool:
     """Whether what a switch is set to is told by sight."""
-    return isinstance(value, bool | int | float | str | torch.dtype) or (
+    return isinstance(value, (bool, int, float, str, torch.dtype)) or (
         isinstance(value, list) and all(map(is_plain, value))
     )
 

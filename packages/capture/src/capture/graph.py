@@ -292,7 +292,7 @@ def takes_other_way(node: fx.Node) -> bool:
 
 def _parts(value: Any) -> Iterator[Any]:
     """A value, or what is in it where it holds others."""
-    if isinstance(value, list | tuple | dict):
+    if isinstance(value, (list, tuple, dict)):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _parts(each)
     else:

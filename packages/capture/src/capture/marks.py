@@ -41,7 +41,7 @@ def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
-    if isinstance(fn, staticmethod | classmethod):
+    if isinstance(fn, (staticmethod, classmethod)):
         return type(fn)(disable(fn.__func__, recursive=recursive, reason=reason))
     if not callable(fn):
         raise TypeError(f"disable() needs a function, a module or a class, not {type(fn).__name__}")
@@ -80,7 +80,7 @@ def allow_in_graph(fn: Any) -> Any:
 
     Its results must follow from its arguments, and it must change nothing: what else it reads is not guarded.
     """
-    if isinstance(fn, list | tuple):
+    if isinstance(fn, (list, tuple)):
         return [allow_in_graph(each) for each in fn]
     return _marked(fn, in_graph, "allow_in_graph")
 

@@ -58,7 +58,7 @@ def _read(path: Path) -> dict[str, list[list[Any]]]:
 
 
 def _is_place(place: Any) -> bool:
-    return isinstance(place, list) and all(isinstance(part, str | int) for part in place)
+    return isinstance(place, list) and all(isinstance(part, (str, int)) for part in place)
 
 
 def _key(code: CodeType) -> str:

@@ -214,7 +214,7 @@ def _codes(namespace: dict[str, Any]) -> Iterator[types.CodeType]:
             if value.__globals__ is namespace:
                 yield value.__code__
             waiting.append(value.__dict__.get("__wrapped__"))
-        elif isinstance(value, staticmethod | classmethod):
+        elif isinstance(value, (staticmethod, classmethod)):
             waiting.append(value.__func__)
         elif isinstance(value, property):
             waiting += [value.fget, value.fset, value.fdel]
@@ -222,7 +222,7 @@ def _codes(namespace: dict[str, Any]) -> Iterator[types.CodeType]:
             waiting += value.__dict__.values()
         elif isinstance(value, dict) and len(value) < _LARGE:
             waiting += value.values()
-        elif isinstance(value, list | tuple) and len(value) < _LARGE:
+        elif isinstance(value, (list, tuple)) and len(value) < _LARGE:
             waiting += value
 
 

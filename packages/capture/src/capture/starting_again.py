@@ -56,7 +56,7 @@ class Start:
             torch.autocast_increment_nesting()
             while torch.autocast_decrement_nesting() > self._nesting:
                 pass
-        if isinstance(error, Undone | OtherWay):
+        if isinstance(error, (Undone, OtherWay)):
             return True
         if not self._repeats or not is_of_call(error, self._waits):
             return False

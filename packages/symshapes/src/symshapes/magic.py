@@ -26,7 +26,7 @@ def _sym_ite(self: torch.SymBool, then: Any, otherwise: Any) -> Any:
 
 
 def _as_float(number: Any, beside: SymNode) -> SymNode:
-    return number.node.sym_float() if isinstance(number, torch.SymInt | torch.SymFloat) else beside.wrap_float(number)
+    return number.node.sym_float() if isinstance(number, (torch.SymInt, torch.SymFloat)) else beside.wrap_float(number)
 
 
 def _of_floats(cls: type, name: str, operation: str, *, reflected: bool) -> Callable[[Any, Any], Any]:
@@ -35,8 +35,8 @@ def _of_floats(cls: type, name: str, operation: str, *, reflected: bool) -> Call
 
     @functools.wraps(before)
     def method(self: Any, other: Any) -> Any:
-        numbers = isinstance(other, int | float | torch.SymInt | torch.SymFloat)
-        floats = isinstance(self, torch.SymFloat) or isinstance(other, float | torch.SymFloat)
+        numbers = isinstance(other, (int, float, torch.SymInt, torch.SymFloat))
+        floats = isinstance(self, torch.SymFloat) or isinstance(other, (float, torch.SymFloat))
         if not (numbers and floats and isinstance(self.node, SymNode)):
             return before(self, other)
         own, others = self.node.sym_float(), _as_float(other, self.node)
@@ -56,7 +56,7 @@ def _comparison(cls: type, name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not isinstance(other, others) or isinstance(other, bool) or not isinstance(self.node, SymNode):
             return before(self, other)
-        if isinstance(other, torch.SymInt | torch.SymFloat):
+        if isinstance(other, (torch.SymInt, torch.SymFloat)):
             node = other.node
         else:
             node = self.node.wrap_float(other) if isinstance(other, float) else self.node.wrap_int(other)

@@ -264,7 +264,7 @@ class SymNode:
         if (
             "InferSize" in file
             and self.hint is None
-            and isinstance(self.expr, sympy.Gt | sympy.Ge | sympy.Lt | sympy.Le)
+            and isinstance(self.expr, (sympy.Gt, sympy.Ge, sympy.Lt, sympy.Le))
         ):
             return bool(self.env.evaluate(self.expr))
         # Eager's errors of `x[i]` are IndexErrors; torch says no more than where it asks.

@@ -268,7 +268,7 @@ def tile(A: Array, reps: Shape) -> Tensor:
 @stands_for("repeat", method="repeat", gives=_ARRAY)
 def repeat(a: Array, repeats: int, axis: int | None = None) -> Tensor:
     """``np.repeat``, each as often."""
-    if not isinstance(repeats, int | torch.SymInt):
+    if not isinstance(repeats, (int, torch.SymInt)):
         raise NotImplementedError("elements repeated each as often as an array says")
     x, dim = (a.reshape(-1), 0) if axis is None else (a, axes_of(a, axis)[0])
     return torch.repeat_interleave(x, repeats, dim)
@@ -285,7 +285,7 @@ def roll(a: Array, shift: Shape, axis: Shape | None = None) -> Tensor:
 @stands_for("pad", gives=_ARRAY)
 def pad(array: Array, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     """``np.pad`` with one constant."""
-    if mode != "constant" or not isinstance(constant_values, int | float):
+    if mode != "constant" or not isinstance(constant_values, (int, float)):
         raise NotImplementedError(f"padding of mode {mode!r}")
     widths = [pad_width, pad_width] if isinstance(pad_width, int) else list(pad_width)
     pairs: list[Sequence[int]] = [list(each) if isinstance(each, Sequence) else widths for each in widths]

@@ -82,9 +82,12 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: DTyp
     if stop is None:
         start, stop = 0, start
     to = dtype or common(start, stop, step)
-    if all(isinstance(each, int | torch.SymInt) for each in (start, stop, step)) and to in (torch.int64, torch.int32):
+    if all(isinstance(each, (int, torch.SymInt)) for each in (start, stop, step)) and to in (torch.int64, torch.int32):
         return torch.arange(start, stop, step, dtype=to, device=CPU)
-    if not all(isinstance(each, int | float) for each in (start, stop, step)) or to not in (torch.float64, torch.int64):
+    if not all(isinstance(each, (int, float)) for each in (start, stop, step)) or to not in (
+        torch.float64,
+        torch.int64,
+    ):
         raise NotImplementedError("np.arange of numbers that may vary, or of another dtype")
     count = max(0, math.ceil((stop - start) / step))
     if to is torch.int64:
@@ -95,7 +98,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: DTyp
 @stands_for("linspace", gives=_ARRAY)
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, *, dtype: DType = None) -> Tensor:
     """``np.linspace`` between two numbers, which are the ends exactly."""
-    if not all(isinstance(each, int | float) for each in (start, stop, num)) or dtype not in (
+    if not all(isinstance(each, (int, float)) for each in (start, stop, num)) or dtype not in (
         None,
         torch.float64,
         torch.float32,

@@ -215,7 +215,7 @@ def apply(name: str, *operands: Any, dtype: torch.dtype | None = None) -> Any:
     exponent = operands[-1]
     if name == "power" and kind_of(operands[0]) in (bool, np.dtype(bool)):
         raise NotImplementedError("powers of truths")
-    if name in _POWERS and isinstance(exponent, int | float) and (exponent >= 0 or not _is_whole(taken[0])):
+    if name in _POWERS and isinstance(exponent, (int, float)) and (exponent >= 0 or not _is_whole(taken[0])):
         found = torch.pow(taken[0], exponent)  # a square is a product then
     else:
         found = UFUNCS[name](*taken)

@@ -29,7 +29,7 @@ def _spread(a: Tensor, key: tuple[Any, ...]) -> list[Any]:
 
 
 def _is_whole(part: Any) -> bool:
-    return isinstance(part, int | torch.SymInt) and not isinstance(part, bool)
+    return isinstance(part, (int, torch.SymInt)) and not isinstance(part, bool)
 
 
 def is_view(key: tuple[Any, ...]) -> bool:

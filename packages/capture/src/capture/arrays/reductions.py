@@ -89,7 +89,7 @@ def mean(a: Array, axis: Axis = None, dtype: DType = None, *, keepdims: bool = F
 
 
 def _spread(function: Callable[..., Tensor], a: Tensor, axis: Axis, ddof: float, keepdims: bool) -> Tensor:
-    if a.dtype.is_complex or not isinstance(ddof, int | float):
+    if a.dtype.is_complex or not isinstance(ddof, (int, float)):
         raise NotImplementedError("the variance of complex numbers")
     to = _averaged_as(a)
     x = _exact(a.to(to))
@@ -230,7 +230,7 @@ def median(a: Array, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
 def _between(a: Tensor, axis: Axis, share: Any, keepdims: bool) -> Tensor:
     """Where a share of the elements lies below: between the two next to that place, as NumPy rounds it."""
     _ordered(a)
-    if not isinstance(share, int | float) or not 0 <= share <= 1:
+    if not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise NotImplementedError("quantiles of several or of unknown shares")
     if a.dtype is torch.float16 or a.dtype is torch.bool:
         raise NotImplementedError(f"quantiles of {a.dtype}")
@@ -260,7 +260,7 @@ def quantile(a: Array, q: float, axis: Axis = None, *, keepdims: bool = False) -
 @stands_for("percentile")
 def percentile(a: Array, q: float, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """``np.percentile`` of one known share."""
-    return _between(a, axis, q / 100 if isinstance(q, int | float) else q, keepdims)
+    return _between(a, axis, q / 100 if isinstance(q, (int, float)) else q, keepdims)
 
 
 @stands_for("average")
@@ -290,7 +290,7 @@ def allclose(a: Array, b: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_n
 @stands_for("isclose")
 def isclose(a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """``np.isclose``."""
-    if not isinstance(rtol, int | float) or not isinstance(atol, int | float):
+    if not isinstance(rtol, (int, float)) or not isinstance(atol, (int, float)):
         raise NotImplementedError("tolerances that are arrays")
     to = common(a, b, 1.0)
     x, y = (each.to(to) if isinstance(each, Tensor) else torch.full((), each, dtype=to, device=CPU) for each in (a, b))

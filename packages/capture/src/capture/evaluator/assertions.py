@@ -30,7 +30,7 @@ def promised(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if:
     None for any other branch, and where the program may handle what is raised and go on. Where something was changed before, an assertion's error is
     that of the interpreter, too: a graph that raises leaves no changes.
     """
-    if not isinstance(condition, Symbolic | Tensor):
+    if not isinstance(condition, (Symbolic, Tensor)):
         return None
     start = _raising_way(frame, op)
     if start is None:

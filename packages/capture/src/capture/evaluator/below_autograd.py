@@ -266,7 +266,7 @@ def _called(run: _Run, name: str, function: Callable[..., Any], args: Args, kwar
 
 def _note_views(run: _Run, result: Any, found: Variable, given: set[int]) -> None:
     """Autograd knows views of tensors of such classes; what is made again would be none."""
-    if isinstance(found, Tuple | List):
+    if isinstance(found, (Tuple, List)):
         for one, variable in zip(result, found.items, strict=True):
             _note_views(run, one, variable, given)
     elif isinstance(result, torch.Tensor) and id(found) not in given:

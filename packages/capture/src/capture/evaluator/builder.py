@@ -133,7 +133,7 @@ class VariableBuilder:
         if fixed and address(value) in self._members:
             return self._members[address(value)][1]
         variable = self._build(value, source)
-        if not isinstance(variable, Known | Constant):
+        if not isinstance(variable, (Known, Constant)):
             if variable.source is None:
                 variable.source = source
             self._inputs[address(value)] = (value, variable)

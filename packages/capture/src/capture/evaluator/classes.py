@@ -156,10 +156,10 @@ class ClassLookups:
 
     def _note_parts(self, made: Any) -> None:
         for name, raw in made.value.__dict__.items():
-            if name in made.entries or type(raw) in CONSTANT_TYPES or isinstance(raw, tuple | frozenset):
+            if name in made.entries or type(raw) in CONSTANT_TYPES or isinstance(raw, (tuple, frozenset)):
                 continue  # what others may have, too
             for inner, each in (("", raw), *((inner, getattr(raw, inner, None)) for inner in _WITHIN)):
-                if each is not None and (not inner or isinstance(raw, property | staticmethod | classmethod)):
+                if each is not None and (not inner or isinstance(raw, (property, staticmethod, classmethod))):
                     self.parts[address(each)] = made, name, inner
                     self._guards.exempt(each)
 

@@ -43,7 +43,7 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
             return side.operate(m, symbol, [left, right])
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         left, right = _operands(m, symbol, left, right)
-    numeric = isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic)
+    numeric = isinstance(left, (Tensor, Symbolic)) or isinstance(right, (Tensor, Symbolic))
     own = _has_own(m, f"__{name}__", left) or _has_own(m, f"__r{name}__", right)
     if own:
         return _own_operator(m, left, right, f"__{name}__", f"__r{name}__", written)
@@ -81,7 +81,7 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
 
 def _formats(m: Interpreter, left: Variable, right: Variable) -> bool:
     """Whether ``%`` asks a text alone for an object: all but a text of the program's with a say of its own."""
-    if not isinstance(left, Constant) or not isinstance(left.value, str | bytes) or not isinstance(right, Object):
+    if not isinstance(left, Constant) or not isinstance(left.value, (str, bytes)) or not isinstance(right, Object):
         return False
     if isinstance(left.value, bytes):
         raise Unsupported("an object in a format of bytes")
@@ -144,7 +144,7 @@ def _own_operator(
 
 def _numeric_pair(left: Variable, right: Variable) -> bool:
     """Whether both sides can be operands of a tensor or symbolic operation."""
-    return all(isinstance(v, Tensor | Symbolic | Constant) for v in (left, right)) or (
+    return all(isinstance(v, (Tensor, Symbolic, Constant)) for v in (left, right)) or (
         isinstance(left, Tensor) or isinstance(right, Tensor)
     )
 
@@ -250,7 +250,7 @@ def _as_sequences(m: Interpreter, left: Variable, right: Variable, name: str) ->
 
 
 def _special(m: Interpreter, owner: Variable, name: str) -> Variable | None:
-    return owner.special(m, name) if isinstance(owner, Object | Class | EnumMember) else None
+    return owner.special(m, name) if isinstance(owner, (Object, Class, EnumMember)) else None
 
 
 def _has_method(m: Interpreter, owner: Variable, name: str) -> bool:
@@ -304,7 +304,7 @@ def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
         return binary(m, "-", unary(m, "-", value), Constant(1))
     if _has_own(m, name, value):
         return m.calls.call(value.attribute(m, name), [], {})
-    if isinstance(value, Tensor | Symbolic):
+    if isinstance(value, (Tensor, Symbolic)):
         _check_operator(m, name, value)
         return m.recorder.record("call_function", function, [value], {})
     if isinstance(value, Object):
@@ -381,10 +381,10 @@ def _are_equal_in_c(m: Interpreter, symbol: str, left: Variable, right: Variable
 def _is_no_operand(m: Interpreter, value: Variable) -> bool:
     """Whether torch does not compute with it, and its class asks nobody either what it equals: a tensor is something else."""
     if isinstance(value, Constant):
-        return isinstance(value.value, str | bytes)
+        return isinstance(value.value, (str, bytes))
     if isinstance(value, EnumMember):
         return class_lookup(m, type(value.value), "__eq__")[0] is object.__eq__
-    return isinstance(value, Sequence | Dict | Set) and value.holder is None
+    return isinstance(value, (Sequence, Dict, Set)) and value.holder is None
 
 
 def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
@@ -398,8 +398,8 @@ def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variabl
         return m.recorder.record("call_function", COMPARE[symbol][0], [_of_bool(v) for v in sides], {})
     other = left if isinstance(right, Symbolic) else right
     if symbol in ("==", "!=") and (
-        isinstance(other, Sequence | Dict | Set | Slice | Range | Function | Method)
-        or (isinstance(other, Constant) and not isinstance(other.value, int | float | complex))
+        isinstance(other, (Sequence, Dict, Set, Slice, Range, Function, Method))
+        or (isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)))
     ):
         return Constant(symbol == "!=")
     seen: set[int] = set()
@@ -409,7 +409,7 @@ def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variabl
 
 
 def _is_real_number(v: Variable) -> bool:
-    return isinstance(v, Constant) and isinstance(v.value, int | float)
+    return isinstance(v, Constant) and isinstance(v.value, (int, float))
 
 
 def _is_literal_number(v: Variable) -> bool:
@@ -561,7 +561,7 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     a = a.inner.realize(m) if isinstance(a, UserIterator) else a
     b = b.inner.realize(m) if isinstance(b, UserIterator) else b
     if a is b:
-        if isinstance(a, BoundBuiltin | Method) and a.step < 0:
+        if isinstance(a, (BoundBuiltin, Method)) and a.step < 0:
             raise Unsupported("identity of a bound method")
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):
@@ -570,7 +570,7 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
         if type(a.value) in SINGLETON_TYPES:
             return True
         return _is_same_literal(m, a, b)
-    if isinstance(a, EnumMember | Known) and isinstance(b, Known):
+    if isinstance(a, (EnumMember, Known)) and isinstance(b, Known):
         return a.value is b.value
     if isinstance(a, Function) and isinstance(b, Function) and a.real is not None and b.real is not None:
         m.guards.note_identity(a, a.real)

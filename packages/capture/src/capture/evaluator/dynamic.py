@@ -179,7 +179,7 @@ class DynamicSizes:
             return None
         self.sizes[name] = Size(source, _READS[type(value)])
         self.numbers.append(place)
-        return made if isinstance(made, torch.SymInt | torch.SymFloat) else None
+        return made if isinstance(made, (torch.SymInt, torch.SymFloat)) else None
 
     def _meet(self, place: Place, value: Number) -> bool:
         self.met[place] = value
@@ -252,7 +252,7 @@ def _products(dims: Sequence[int], size: Sequence[int], stride: Sequence[int]) -
 
 def _is_argument(source: Source) -> bool:
     """Whether a number is an argument of the frame, or in a container that is one."""
-    return isinstance(source.root, Local) and all(isinstance(each, Local | Item) for each in source.path)
+    return isinstance(source.root, Local) and all(isinstance(each, (Local, Item)) for each in source.path)
 
 
 def _namespace(names: set[str]) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ def percent(m: Interpreter, text: str, given: Variable) -> str:
     """``text % given``; a call that Python refuses raises ``Unsupported``."""
     part = given.payload or given
     values: Iterator[Variable] = iter(part.items if isinstance(part, Tuple) else [given])
-    is_mapping = has_entry(given.python_type(), "__getitem__") and not issubclass(given.python_type(), tuple | str)
+    is_mapping = has_entry(given.python_type(), "__getitem__") and not issubclass(given.python_type(), (tuple, str))
     by_key = False
     pieces: list[str] = []  # a text that is but one of them is that one
 

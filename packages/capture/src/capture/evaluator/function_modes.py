@@ -200,7 +200,7 @@ class FunctionModes:
         if isinstance(value, Lazy) and value.source is None:  # a text that is not written yet
             return False
         value = value.realize(self._m)
-        if isinstance(value, Tuple | List):
+        if isinstance(value, (Tuple, List)):
             return any(map(self._overrides, value.items))
         return value.overrides(self._m)
 
@@ -269,14 +269,14 @@ class FunctionModes:
                 found = as_class(found, value.cls)
         elif isinstance(value, Slice):
             found = slice(*[self._stand_in(part, made) for part in value.parts])
-        elif isinstance(value, Tuple | List):
+        elif isinstance(value, (Tuple, List)):
             items = [self._stand_in(part, made) for part in value.items]
             found = items if isinstance(value, List) else tuple(items)
         elif value.overrides(self._m):
             found = self._standing_for(value.python_type())()
         elif isinstance(value, Known) and isinstance(value.value, type):
             found = value.value
-        elif isinstance(value, Function | Method):
+        elif isinstance(value, (Function, Method)):
             found = _Callback()
         else:
             found = value.as_argument(self._m)[1]

@@ -131,6 +131,6 @@ def _shares(storage: object, values: Sequence[Any]) -> bool:
     return any(
         value.storage_key is storage
         if isinstance(value, FakeTensor)
-        else isinstance(value, tuple | list) and _shares(storage, value)
+        else isinstance(value, (tuple, list)) and _shares(storage, value)
         for value in values
     )

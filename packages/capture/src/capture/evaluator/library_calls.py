@@ -47,7 +47,7 @@ def _have_tensors(waiting: list[Variable]) -> bool:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, Tensor | Module) or len(seen) > _MOST:
+        if isinstance(value, (Tensor, Module)) or len(seen) > _MOST:
             return True
         real.append(real_of(value))
         with contextlib.suppress(CannotReconstruct, Unsupported):

@@ -32,7 +32,7 @@ class NumbersGiven:
         found: Any = None
         if isinstance(value, Constant) and type(value.value) in _NUMBERS:
             found = value.value
-        elif isinstance(value, Tuple | List):
+        elif isinstance(value, (Tuple, List)):
             parts = [self.note(m, item) for item in value.items]
             found = None if any(part is None for part in parts) else parts
         self._symbols |= isinstance(value, Symbolic)

@@ -30,7 +30,7 @@ from . import dispatch, formatting
 
 def _is_told_plainly(argument: Any) -> bool:
     """Whether the text of what a class has for a parameter runs no code of the program's."""
-    plain = isinstance(argument, type | str | int | types.NoneType | types.EllipsisType | types.GenericAlias)
+    plain = isinstance(argument, (type, str, int, types.NoneType, types.EllipsisType, types.GenericAlias))
     return plain or type(argument).__module__ == typing.__name__
 
 
@@ -169,7 +169,7 @@ class LanguageOperators:
         m = self._m
         if isinstance(value, NamedTuple):
             return value.method(m, "__repr__", [], {})
-        if isinstance(value, List | Tuple) and value.cls in (list, tuple):
+        if isinstance(value, (List, Tuple)) and value.cls in (list, tuple):
             parts = [self._shown(x) for x in value.items]
             text = ", ".join(parts)
             if value.cls is list:

@@ -530,7 +530,7 @@ class GraphRecorder:
             return self._effects.created(Symbolic(node, result))
         if type(result) in CONSTANT_TYPES:
             return Constant(result)
-        if isinstance(result, tuple | list):
+        if isinstance(result, (tuple, list)):
             items = [self._part(node, i, r) for i, r in enumerate(result)]
             if isinstance(result, list):
                 return self._effects.created(List(items))
@@ -593,7 +593,7 @@ class GraphRecorder:
                 if (lists or value.dim() == 0) and not value.is_inference():  # those count no writes
                     number = self._scalars.number(value, of_inputs)
                     value.number = None if number is None else (value._version, number)  # type: ignore[attr-defined]
-            elif isinstance(value, tuple | list):
+            elif isinstance(value, (tuple, list)):
                 self._tell_numbers(value, of_inputs)
             elif isinstance(value, slice):
                 self._tell_numbers((value.start, value.stop, value.step), of_inputs)
@@ -604,7 +604,7 @@ class GraphRecorder:
         if isinstance(value, Tensor):
             return Constant(told[address(value.fake)]) if address(value.fake) in told else value
         parts: Sequence[Variable] = ()
-        if isinstance(value, Slice | Tuple | List):
+        if isinstance(value, (Slice, Tuple, List)):
             parts = value.parts if isinstance(value, Slice) else value.items
         changed = [self._with_numbers(part, told) for part in parts]
         if all(new is old.realize(self._m) for new, old in zip(changed, parts, strict=True)):

@@ -384,20 +384,20 @@ class ScalarTensors:
             return  # a view: what its storage holds is known or not
         made_of, named_of = _mapped(self._argument, args, kwargs)
         leaves = _leaves(made_of, named_of)
-        if not all(isinstance(leaf, Held | Term) or type(leaf) in _PLAIN for leaf in leaves):
+        if not all(isinstance(leaf, (Held, Term)) or type(leaf) in _PLAIN for leaf in leaves):
             return
         if (target if isinstance(target, str) else target.__name__) in self._python_kernels:
             return  # what that does is done when the program runs
         origins = {
-            address(origin): origin for leaf in leaves if isinstance(leaf, Held | Term) for origin in leaf.origins
+            address(origin): origin for leaf in leaves if isinstance(leaf, (Held, Term)) for origin in leaf.origins
         }
         made_of, named_of = _mapped(
-            lambda leaf: leaf.value if isinstance(leaf, Held | Term) else leaf, made_of, named_of
+            lambda leaf: leaf.value if isinstance(leaf, (Held, Term)) else leaf, made_of, named_of
         )
 
         def compute(given: Given) -> torch.Tensor:
             real, named = _mapped(
-                lambda leaf: leaf.of(given) if isinstance(leaf, Value | Number) else leaf, made_of, named_of
+                lambda leaf: leaf.of(given) if isinstance(leaf, (Value, Number)) else leaf, made_of, named_of
             )
             function = getattr(torch.Tensor, target) if isinstance(target, str) else target
             with torch.no_grad():
@@ -407,7 +407,7 @@ class ScalarTensors:
         if origins:
             if not _is_one(result):
                 return
-            over = all(_is_same(leaf) for leaf in leaves if isinstance(leaf, Held | Term))
+            over = all(_is_same(leaf) for leaf in leaves if isinstance(leaf, (Held, Term)))
             held = Held(tuple(origins.values()), Value(compute), False, _layout(result), over)
         else:
             made = _Made(compute, result.device, _layout(result))

@@ -142,7 +142,7 @@ class EvaluationState:
             each = whole(resolved(left.pop()))
             if each is wanted:
                 return True
-            if id(each) in met or isinstance(each, OwnReference | Iterator):
+            if id(each) in met or isinstance(each, (OwnReference, Iterator)):
                 continue
             met.add(id(each))
             with contextlib.suppress(CannotReconstruct):

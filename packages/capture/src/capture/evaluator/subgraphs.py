@@ -114,7 +114,7 @@ class Subgraphs:
         test = self.evaluated(lambda: condition(list(given)), own)
         if len(test.leaves) != 1 or not isinstance(test.result, Tensor) or not _is_condition(test.leaves[0].fake):
             raise Unsupported("a loop's condition that is no tensor of one bool")
-        if not isinstance(made.result, Tuple | List) or made.result.items != made.leaves:
+        if not isinstance(made.result, (Tuple, List)) or made.result.items != made.leaves:
             raise Unsupported("a loop's body that does not give the values that it takes")
         _require_alike(Evaluated(made.result, given, []), made)
         free = _outside((test, made), own)
@@ -264,10 +264,10 @@ class Subgraphs:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if isinstance(value, Iterator | Generator):
+            if isinstance(value, (Iterator, Generator)):
                 yield value
                 waiting += [part for part in vars(value).values() if isinstance(part, Variable)]
-            elif isinstance(value, Tuple | List | Dict):
+            elif isinstance(value, (Tuple, List, Dict)):
                 waiting += _parts(value)
             elif isinstance(value, Cell):
                 waiting.append(value.content)
@@ -373,7 +373,7 @@ class Subgraphs:
         if isinstance(value, Dict):
             entries = {key: (name, self._restored(part, items)) for key, (name, part) in value.entries.items()}
             return self._effects.created(Dict(entries))
-        assert isinstance(value, Tuple | List)
+        assert isinstance(value, (Tuple, List))
         made = [self._restored(part, items) for part in value.items]
         return self._effects.created((Tuple if isinstance(value, Tuple) else List)(made))
 

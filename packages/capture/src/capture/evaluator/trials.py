@@ -68,7 +68,7 @@ def _small(value: Any) -> Any:
 
 def is_programs_own(function: Callable[..., Any]) -> bool:
     """Whether it may do anything: a custom operator."""
-    own = isinstance(function, OpOverload | OpOverloadPacket)
+    own = isinstance(function, (OpOverload, OpOverloadPacket))
     name = getattr(function, "_qualified_op_name", None) or str(getattr(function, "_schema", ""))
     return own and not name.startswith("aten::")
 

@@ -191,7 +191,7 @@ class _ProgramBuilder:
                 self.visit(self.watched, node, _constant(node.source.value), -1, 0)
             elif isinstance(node.source, S.Namespace):
                 self.visit(self.watched, node, (node.source.of, 0, None), -1, 0)
-            elif isinstance(node.source, S.Global | S.Builtin) and node.source not in self.varying:
+            elif isinstance(node.source, (S.Global, S.Builtin)) and node.source not in self.varying:
                 self.visit_name(self.watched, node)
         for node, read in self.fixed:
             self.visit(self.watched, node, read, -1, 0)

@@ -39,7 +39,7 @@ LASTING = frozenset({GuardKind.ID, GuardKind.BOUND})
 
 def begins_lasting(source: Source) -> bool:
     """Whether what is read here lives on whatever a call brings: a constant, or the frame's globals."""
-    return isinstance(source, Const | Namespace | Global | Builtin)
+    return isinstance(source, (Const, Namespace, Global, Builtin))
 
 
 @dataclass(slots=True)

@@ -79,7 +79,7 @@ class Code:
         """All of them in the body."""
         for statement in self.tree.body:
             for node in ast.walk(statement):
-                if isinstance(node, ast.Name | ast.Attribute):
+                if isinstance(node, (ast.Name, ast.Attribute)):
                     found = self.find(node)
                     if found is not None:
                         yield found
@@ -109,5 +109,5 @@ def is_of_triton(value: Any) -> bool:
         return True
     function = value.fn if is_jit_function(value) else value
     module = getattr(function, "__module__", None)
-    defined = isinstance(value, type | types.FunctionType | types.BuiltinFunctionType) or is_jit_function(value)
+    defined = isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) or is_jit_function(value)
     return defined and isinstance(module, str) and module.partition(".")[0] in ("triton", "builtins", "math")

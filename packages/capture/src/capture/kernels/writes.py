@@ -181,7 +181,7 @@ class _Walk:
                 raise _Puzzled
             case ast.Await() | ast.Yield() | ast.YieldFrom() | ast.Starred():
                 raise _Puzzled
-        return self.union(*(each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.Slice)))
+        return self.union(*(each for each in ast.iter_child_nodes(node) if isinstance(each, (ast.expr, ast.Slice))))
 
     def union(self, *nodes: ast.expr) -> Points:
         return NOWHERE.union(*map(self.value, nodes))

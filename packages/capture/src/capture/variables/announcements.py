@@ -238,7 +238,7 @@ def _held_by(handlers: Iterable[logging.Handler]) -> Iterator[Any]:
         for value in vars(handler).values():
             if isinstance(value, logging.Handler):
                 yield from _held_by([value])
-            elif type(value) not in CONSTANT_TYPES and not isinstance(value, types.ModuleType | type):
+            elif type(value) not in CONSTANT_TYPES and not isinstance(value, (types.ModuleType, type)):
                 yield value
 
 

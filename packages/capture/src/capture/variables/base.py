@@ -311,7 +311,7 @@ class Variable:
             plain = self.as_python(m)
         except NotConstant:
             plain = None
-        if isinstance(plain, int | float | str):
+        if isinstance(plain, (int, float, str)):
             if type(plain) not in (
                 bool,
                 int,

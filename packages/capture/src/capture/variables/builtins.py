@@ -111,7 +111,7 @@ def _delattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(callable)
 def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
-    if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
+    if isinstance(value, (Function, Method, Partial, BoundBuiltin, Class, Module)):
         return Constant(True)
     if isinstance(value, Object):
         return Constant(class_lookup(m, value.cls, "__call__")[0] is not MISSING)
@@ -128,7 +128,7 @@ def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     ):
         m.guards.note_identity(value, value.value)
         return Constant(id(value.value))
-    if isinstance(value, Tensor | List | Dict | Set) or (type(value) is Object and value.payload is None):
+    if isinstance(value, (Tensor, List, Dict, Set)) or (type(value) is Object and value.payload is None):
         return m.effects.created(Identity(value))
     raise Unsupported("id() of an object")
 
@@ -136,12 +136,12 @@ def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(hash)
 def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
-    if isinstance(value, Symbolic | Tuple):
+    if isinstance(value, (Symbolic, Tuple)):
         value.settle(m, set())
-    plain = isinstance(value, Constant | Symbolic) or (isinstance(value, Tuple) and hashes_as_itself(value))
+    plain = isinstance(value, (Constant, Symbolic)) or (isinstance(value, Tuple) and hashes_as_itself(value))
     if plain and m.builder.is_constant(value):
         real = m.builder.to_python(value)
-        if isinstance(real, float | complex) and real != real:
+        if isinstance(real, (float, complex)) and real != real:
             raise Unsupported("hash of a NaN, which is of the object")
         return Constant(m.builder.fold(hash, [real]))
     if isinstance(value, Object) and class_lookup(m, value.cls, "__hash__")[0] is None:
@@ -155,7 +155,7 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     own = class_lookup(m, value.python_type(), "__hash__")[0]
     if payload is not None and hashes_as_itself(payload) and isinstance(own, C_METHODS):
         return Constant(hash(payload.hash_key(m)))
-    if isinstance(value, List | Dict | Set):
+    if isinstance(value, (List, Dict, Set)):
         value.hash_key(m)  # raises, or is that of a frozen set
     if isinstance(value, Known) and isinstance(value.value, types.UnionType):
         for each in value.value.__args__:
@@ -165,7 +165,7 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return Constant(m.builder.fold(hash, [value.hash_key(m)]))
     if value.hashes_by_id:
         return value  # an address, which is its own hash
-    if isinstance(value, Tuple | Set) and follows_from_ids(value.hash_key(m)):
+    if isinstance(value, (Tuple, Set)) and follows_from_ids(value.hash_key(m)):
         return m.effects.created(Hashed(value))
     raise Unsupported(f"hash of {value!r}")
 
@@ -218,7 +218,7 @@ def _added_in_turn(m: Interpreter, start: Variable, source: Variable) -> list[Va
     values = [start]
     for found in m.iteration.each(source):
         values.append(found.realize(m))
-        if all(map(is_number, values)) or issubclass(start.python_type(), str | bytes | bytearray):
+        if all(map(is_number, values)) or issubclass(start.python_type(), (str, bytes, bytearray)):
             continue
         result = values[0]
         for each in values[1:]:
@@ -240,7 +240,7 @@ def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         values += [v.realize(m) for v in m.iteration.elements(source)]
     else:
         values = _added_in_turn(m, values[0], source)
-    if issubclass(values[0].python_type(), str | bytes | bytearray):
+    if issubclass(values[0].python_type(), (str, bytes, bytearray)):
         m.builder.fold(sum, [[], values[0].python_type()()])  # which it refuses
     kinds = {v.python_type() for v in values}
     if float in kinds or (complex in kinds and _CARRIES_COMPLEX):

@@ -64,7 +64,7 @@ def _saves(m: Interpreter, contexts: Variable) -> Callable[[Any, tuple[Any, ...]
     if m.builder.to_python(made) is not checkpoints.create_selective_checkpoint_contexts:
         raise Unsupported("a checkpoint within contexts of the program's")
     policy = m.builder.to_python(partial.args[0])
-    if isinstance(policy, list | tuple):
+    if isinstance(policy, (list, tuple)):
         kept = frozenset(policy)
         return lambda op, args, kwargs: op in kept
     context = checkpoints.SelectiveCheckpointContext(is_recompute=False)

@@ -119,7 +119,7 @@ def _check_kind(m: Interpreter, name: str, bases: Iterable[Any], metaclass: Any)
 def _is_makers(m: Interpreter, cls: type, name: str) -> bool:
     """Whether what a class has under a name is written in C, or of what only makes classes."""
     raw, owner = class_lookup(m, cls, name)
-    function = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
+    function = raw.__func__ if isinstance(raw, (classmethod, staticmethod)) else raw
     if isinstance(function, types.FunctionType):
         return module_of(function) in _MAKERS
     return raw is MISSING or not m.classes.may_change(owner) or owner.__module__ in _MAKERS or function is None
@@ -197,7 +197,7 @@ def _dataclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         label = m.builder.to_python(name)
         class_lookup(m, made.value, label)
         default = made.entries.get(label)
-        if isinstance(default, List | Dict | Set | Object):
+        if isinstance(default, (List, Dict, Set, Object)):
             raise Unsupported(f"a dataclass with a default for {label} that is not constant")
         if (
             default is not None

@@ -72,7 +72,7 @@ class Class(Known):
         """
         m.guards.note_type(self.value)
         raw, owner = class_lookup(m, type(self.value), name)
-        if not isinstance(raw, types.FunctionType | classmethod | staticmethod):
+        if not isinstance(raw, (types.FunctionType, classmethod, staticmethod)):
             return None
         if owner is enum.EnumMeta and self.made_here:
             return None
@@ -326,7 +326,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
         instance = allocate(m, cls, owner, args, kwargs)
     if not any(base is cls for base in instance.python_type().__mro__):
         return instance
-    if isinstance(instance, Object | Tensor):
+    if isinstance(instance, (Object, Tensor)):
         initialise(m, instance, args, kwargs, caller)
     return instance
 
@@ -334,7 +334,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
 def initialise(m: Interpreter, instance: Object | Tensor, args: Args, kwargs: Kwargs, caller: Any = None) -> None:
     """Run ``__init__``; see ``Class.call_from`` for ``caller``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
-    if not isinstance(init, types.FunctionType | types.WrapperDescriptorType | types.MethodDescriptorType):
+    if not isinstance(init, (types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)):
         raise Unsupported(f"construction of {instance.cls.__name__}, whose __init__ is a {type(init).__name__}")
     if isinstance(init, types.FunctionType):
         function = m.builder.class_attribute(init)
@@ -350,7 +350,7 @@ def initialise(m: Interpreter, instance: Object | Tensor, args: Args, kwargs: Kw
         return
     if owner is object:
         new, _ = class_lookup(m, instance.cls, "__new__")
-        plain_new = not isinstance(new, staticmethod | types.FunctionType)
+        plain_new = not isinstance(new, (staticmethod, types.FunctionType))
         if (args or kwargs) and plain_new and instance.payload is None:
             m.errors.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
         return
@@ -485,7 +485,7 @@ class PyModule(Known):
         ):
             return None
         written = isinstance(class_lookup(m, type(raw), "__get__")[0], types.FunctionType)
-        if written or isinstance(raw, types.FunctionType | property | staticmethod | classmethod):
+        if written or isinstance(raw, (types.FunctionType, property, staticmethod, classmethod)):
             return descriptor_get(m, raw, owner, self, cls, name)
         return m.builder.wrap(m.builder.fold(getattr, [self.value, name]), known_part(self.value, name))
 

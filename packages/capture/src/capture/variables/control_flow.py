@@ -29,7 +29,7 @@ def _cond(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("torch.cond with these arguments")
     operands = m.iteration.elements(given["operands"]) if "operands" in given else []
     condition = given["pred"].realize(m)
-    if isinstance(condition, Constant | Symbolic):
+    if isinstance(condition, (Constant, Symbolic)):
         # Of a number, eager runs one function.
         return m.calls.call(given["true_fn" if m.operators.truth(condition) else "false_fn"], operands, {})
     if not isinstance(condition, Tensor) or condition.fake.dtype is not torch.bool or condition.fake.numel() != 1:
@@ -60,7 +60,7 @@ def _tensors(m: Interpreter, value: Variable) -> list[Tensor]:
     value = value.realize(m)
     if isinstance(value, Tensor):
         return [value]
-    if isinstance(value, Tuple | List):
+    if isinstance(value, (Tuple, List)):
         return [tensor for part in value.items for tensor in _tensors(m, part)]
     if isinstance(value, Dict):
         return [tensor for _, part in value.whole(m).values() for tensor in _tensors(m, part)]
@@ -82,7 +82,7 @@ def _scan(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
     def step(values: list[Variable]) -> Variable:
         made = m.calls.call(function, [*values, *rest], {}).realize(m)
-        if not isinstance(made, Tuple | List) or len(made.items) != 2:
+        if not isinstance(made, (Tuple, List)) or len(made.items) != 2:
             raise Unsupported("a scan whose function gives no pair")
         (carry, first), (rows, second) = (_flat(m, part) for part in made.items)
         if len(carry) != len(carried):

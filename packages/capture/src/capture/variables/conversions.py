@@ -155,7 +155,7 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Object) and value.payload is None:
         size = m.operators.index(value.length(m))
         return m.effects.created(iterators.ItemIterator(value, size - 1, -1))
-    if isinstance(value, Dict | DictView):
+    if isinstance(value, (Dict, DictView)):
         owner, kind = (value, "keys") if isinstance(value, Dict) else (value.owner, value.kind)
         return m.effects.created(ReversedDictIterator(m, owner, kind))
     listed = _sequence_of(m, value)

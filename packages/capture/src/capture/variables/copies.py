@@ -57,10 +57,10 @@ def _has_none(dictionary: Any) -> bool:
 @handles(copy.copy)
 def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
-    if isinstance(value, Constant | Tuple):
+    if isinstance(value, (Constant, Tuple)):
         return value
     _check_attributes(m, value)
-    if isinstance(value, List | Dict | Set):
+    if isinstance(value, (List, Dict, Set)):
         return value if value.python_type() is frozenset else value.method(m, "copy", [], {})
     if isinstance(value, Object):
         _check_reads(m, value)
@@ -116,7 +116,7 @@ def _deep_copy_of_known(m: Interpreter, value: Known) -> Variable:
 def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
     """The deep copy of anything; objects met twice are copied once."""
     value = value.realize(m)
-    if isinstance(value, Constant | Function):
+    if isinstance(value, (Constant, Function)):
         return value
     if isinstance(value, Known):
         return _deep_copy_of_known(m, value)
@@ -141,7 +141,7 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
         copied: Dict = m.effects.created(Dict({}, value.cls))
         memo.put(value, copied)
         for hashed, (key, content) in value.whole(m).items():
-            if not isinstance(key.realize(m), Constant | Known):
+            if not isinstance(key.realize(m), (Constant, Known)):
                 raise Unsupported("deep copy of a dictionary's keys")
             copied.entries[hashed] = (key, _deep(m, content, memo))
         return copied

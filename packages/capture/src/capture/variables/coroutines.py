@@ -219,7 +219,7 @@ class Throwing(_Turn):
             raise StopIter from None
         except SymbolicRaise as raised:
             self.done = True
-            if issubclass(raised.exception.python_type(), StopAsyncIteration | GeneratorExit):
+            if issubclass(raised.exception.python_type(), (StopAsyncIteration, GeneratorExit)):
                 raise StopIter from None
             raise
         if isinstance(got, Given):

@@ -70,7 +70,7 @@ class EnumMember(Known):
             own = own_entry(m, self.value, self._place(), name)
             if own is not None:
                 return own
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+        if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return descriptor_get(m, raw, owner, self, type(self.value), name)
         if isinstance(raw, types.DynamicClassAttribute) and is_of_program(raw.fget):
             m.guards.add(Attr(Const(raw, name), "fget", via_dict=True), GuardKind.ID, raw.fget)
@@ -91,7 +91,7 @@ class EnumMember(Known):
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         cls = type(self.value)
         raw, owner = class_lookup(m, cls, name)
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+        if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return m.calls.call(descriptor_get(m, raw, owner, self, cls, name), args, kwargs)
         if raw is MISSING:
             return super().method(m, name, args, kwargs)

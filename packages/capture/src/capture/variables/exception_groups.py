@@ -73,7 +73,7 @@ def new_group(m: Interpreter, cls: type, args: list[Variable]) -> Group:
     if len(args) != 2 or args[0].realize(m).python_type() is not str:
         raise Unsupported("an exception group of other than a text and exceptions")
     given = args[1].realize(m)
-    if not isinstance(given, List | Tuple):
+    if not isinstance(given, (List, Tuple)):
         raise Unsupported("an exception group of other than a list or tuple")
     parts: list[ExceptionObject] = []
     for each in given.items:
@@ -96,7 +96,7 @@ def _group(m: Interpreter, message: Variable, parts: list[ExceptionObject]) -> G
 
 def _condition(m: Interpreter, what: Variable) -> Condition:
     """What ``split`` is told: a class, a tuple of them, or a function."""
-    if isinstance(what, Function | Method):
+    if isinstance(what, (Function, Method)):
         return lambda each: m.operators.truth(m.calls.call(what, [each], {}))
     return _of_classes(m, _classes(m, what))
 

@@ -123,7 +123,7 @@ class ExceptionObject(Object):
     def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         if name in ("__dict__", "__class__"):
             raise Unsupported(f"replacing {name} of an exception")
-        if not isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType | types.MemberDescriptorType):
+        if not isinstance(class_lookup(m, self.cls, name)[0], (types.GetSetDescriptorType, types.MemberDescriptorType)):
             super().generic_set(m, name, value)  # as of any object, whose class may have a property there
             return
         write = _SETTERS.get(name)

@@ -37,7 +37,7 @@ _DESCRIBED = frozenset(
     name
     for cls in types.FunctionType.__mro__
     for name, raw in vars(cls).items()
-    if isinstance(raw, types.GetSetDescriptorType | types.MemberDescriptorType)
+    if isinstance(raw, (types.GetSetDescriptorType, types.MemberDescriptorType))
 )
 
 
@@ -519,7 +519,7 @@ def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variab
 def _build_function(m: Interpreter, value: types.FunctionType, source: Source | None) -> Variable:
     if source is None or isinstance(source, Const):
         return _function_parts(m, value, Const(value, value.__qualname__))
-    of_call = isinstance(source, Local | Closure | CellContent) or m.identity.hangs_from_bound(source)
+    of_call = isinstance(source, (Local, Closure, CellContent)) or m.identity.hangs_from_bound(source)
     of_call = of_call or m.classes.hangs_from_alike(source) or not m.identity.lives_on(source)
     if of_call and not m.calls.understood(value):
         # Another one of the same code will do: one that is made anew for each call, or for each of equal modules.

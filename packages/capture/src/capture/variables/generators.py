@@ -132,7 +132,7 @@ class Suspended(Iterator):
         except StopIter as stop:
             return stop.value if _TELLS_AT_CLOSE and stop.value is not None else Constant(None)
         except SymbolicRaise as raised:
-            if issubclass(raised.exception.python_type(), GeneratorExit | StopIteration):
+            if issubclass(raised.exception.python_type(), (GeneratorExit, StopIteration)):
                 return Constant(None)
             raise
         m.errors.throw(RuntimeError, f"{self.word} ignored GeneratorExit")

@@ -56,7 +56,7 @@ class Fold:
             named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"{label(self.function)} of a value that is not constant") from None
-        if any(isinstance(v, enum.Enum) and not isinstance(v, int | float | str) for v in (*real, *named.values())):
+        if any(isinstance(v, enum.Enum) and not isinstance(v, (int, float, str)) for v in (*real, *named.values())):
             raise Unsupported(
                 f"{label(self.function)} of a member of an enumeration, which may have methods of its own"
             )

@@ -143,7 +143,7 @@ class Held(Moved, Iterator):
     def __init__(self, real: Any) -> None:
         self.real = real
         self.cls = type(real)
-        self.over = [x for x in gc.get_referents(real) if isinstance(x, list | dict | set)]
+        self.over = [x for x in gc.get_referents(real) if isinstance(x, (list, dict, set))]
 
     def next(self, m: Interpreter) -> Variable:
         assert self.source is not None
@@ -367,7 +367,7 @@ def _build_held(m: Interpreter, value: Any, source: Source | None) -> Variable:
 def _inner(m: Interpreter, value: Any, source: Source, index: int) -> Variable:
     """One of the iterators that another goes over, which is moved with it."""
     found = m.builder.wrap(part_of(value, index), Applied(source, part_of, index)).realize(m)
-    if not isinstance(found, Moved | Zip | Map | Filter):
+    if not isinstance(found, (Moved, Zip, Map, Filter)):
         raise Unsupported(f"{type(value).__name__} from outside, over {found!r}")
     return found
 

@@ -69,7 +69,7 @@ class HookHandle(Variable):
 def _handle(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Made for a table of hooks, the others given as ``extra_dict``."""
     extra = kwargs.get("extra_dict", Constant(None)).realize(m)
-    more = extra.items if isinstance(extra, List | Tuple) else [] if m.builder.is_none(extra) else [extra]
+    more = extra.items if isinstance(extra, (List, Tuple)) else [] if m.builder.is_none(extra) else [extra]
     tables = [table.realize(m) for table in (*args, *more)]
     if len(args) != 1 or set(kwargs) - {"extra_dict"}:
         raise Unsupported("a hook's handle made in another way")

@@ -49,7 +49,7 @@ def _is_number(key: Hashable) -> bool:
 
 
 def _holds(key: Hashable, kind: Callable[[Hashable], bool]) -> bool:
-    return kind(key) or (isinstance(key, tuple | frozenset) and any(_holds(part, kind) for part in key))
+    return kind(key) or (isinstance(key, (tuple, frozenset)) and any(_holds(part, kind) for part in key))
 
 
 def follows_from_ids(key: Hashable) -> bool:
@@ -101,7 +101,7 @@ class Identity(Variable):
             return None
         if isinstance(other, Identity):
             return Constant(m.operators.is_(self.owner, other.owner) == (symbol == "=="))
-        if isinstance(other, Constant) and not isinstance(other.value, int | float | complex):
+        if isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)):
             return Constant(symbol == "!=")
         raise Unsupported("comparison of an id() with a number")
 

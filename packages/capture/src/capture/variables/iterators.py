@@ -193,7 +193,7 @@ class ItemIterator(Iterator):
         try:
             found = self.owner.item(m, Constant(self.position)).realize(m)
         except SymbolicRaise as raised:
-            ends = issubclass(raised.exception.python_type(), IndexError | StopIteration)
+            ends = issubclass(raised.exception.python_type(), (IndexError, StopIteration))
             if ends or self.by < 0:  # backwards, whatever is raised is the last
                 self.owner = None
             if ends:

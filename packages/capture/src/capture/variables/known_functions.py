@@ -88,7 +88,7 @@ _SUBSTITUTED = Fold(re.sub)
 def _sub(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """By text; what else it is given it calls, which is the program's."""
     by = args[1] if len(args) > 1 else kwargs.get("repl")
-    if by is not None and not issubclass(by.realize(m).python_type(), str | bytes):
+    if by is not None and not issubclass(by.realize(m).python_type(), (str, bytes)):
         named = dict(zip(("pattern", "repl", "string", "count", "flags"), args, strict=False)) | kwargs
         compiled = [named.pop(name) for name in ("pattern", "flags") if name in named]
         pattern = m.builder.from_python(m.builder.fold(re.compile, [m.builder.to_python(a) for a in compiled]))
@@ -215,7 +215,7 @@ def _of_function(function: Any) -> None:
     def read(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """It reads parts of a function, and of those that it wraps."""
         value = args[0].realize(m) if args else None
-        if any(isinstance(a.realize(m), Function | Method) for a in (*args[1:], *kwargs.values())):
+        if any(isinstance(a.realize(m), (Function, Method)) for a in (*args[1:], *kwargs.values())):
             raise Unsupported(f"{label(function)} with a function to call")
         if isinstance(value, Method):
             value = value.function
@@ -281,7 +281,7 @@ def _left_behind(m: Interpreter) -> tuple[int, ...]:
 
 def _holds_text(annotation: Any) -> bool:
     parts = getattr(annotation, "__args__", None) or ()
-    return isinstance(annotation, str | typing.ForwardRef) or (
+    return isinstance(annotation, (str, typing.ForwardRef)) or (
         isinstance(parts, tuple)
         and typing.get_origin(annotation) is not typing.Literal
         and any(map(_holds_text, parts))

@@ -32,7 +32,7 @@ def made(m: Interpreter, args: Args, kwargs: Kwargs, dtype: torch.dtype, device:
         raise Unsupported("a tensor made by its class, with arguments by name")
     given = [arg.realize(m) for arg in args]
     options: Kwargs = {"dtype": Constant(dtype), "device": Constant(device)}
-    if len(given) == 1 and isinstance(given[0], List | Tuple) and given[0].python_type() in (list, tuple):
+    if len(given) == 1 and isinstance(given[0], (List, Tuple)) and given[0].python_type() in (list, tuple):
         _require_elements(m, given[0], dtype)
         return m.calls.call(m.builder.known(torch.tensor), given, options)
     sizes = given
@@ -48,7 +48,7 @@ def _require_elements(m: Interpreter, elements: Any, dtype: torch.dtype) -> None
     kinds = (bool, int, float) if dtype.is_floating_point else (bool,) if dtype is torch.bool else (int,)
     for item in elements.items:
         item = item.realize(m)
-        if isinstance(item, List | Tuple):
+        if isinstance(item, (List, Tuple)):
             _require_elements(m, item, dtype)
         elif not is_any_number(item) or item.python_type() not in kinds:
             raise Unsupported("a tensor made by its class of elements of another kind")

@@ -63,7 +63,7 @@ class MadeAgain:
             self._objects.append(held(real))
             return _from_outside(len(self._objects) - 1)
         kind = variable.python_type()
-        if isinstance(variable, List | Tuple) and kind in (list, tuple):
+        if isinstance(variable, (List, Tuple)) and kind in (list, tuple):
             return _sequence(kind, [self.step_of(item) for item in variable.items])
         if isinstance(variable, Dict) and kind is dict:
             return _dictionary([(self.step_of(key), self.step_of(part)) for key, part in m.iteration.pairs(variable)])

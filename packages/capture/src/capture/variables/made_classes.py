@@ -69,7 +69,7 @@ class Made(Variable):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in _MAKES_ANOTHER.get(type(self.real), ()):
             return Remaking(self, _MAKES_ANOTHER[type(self.real)].index(name))
-        if name in ("__func__", "__wrapped__") and isinstance(self.real, staticmethod | classmethod):
+        if name in ("__func__", "__wrapped__") and isinstance(self.real, (staticmethod, classmethod)):
             return self.args[0]
         raise Unsupported(f"attribute {name!r} of a {type(self.real).__name__} made in the frame")
 
@@ -120,7 +120,7 @@ class Remaking(Variable):
 def prototype(m: Interpreter, variable: Variable) -> Any:
     """What a class's prototype has for a value: the value, if it is known, or what stands for the variable."""
     value = variable.realize(m)
-    if isinstance(value, Constant | Known):
+    if isinstance(value, (Constant, Known)):
         return value.value
     if isinstance(value, Made):
         return value.real
@@ -196,7 +196,7 @@ def _whole(m: Interpreter, variable: Variable) -> Any:
         return {m.builder.to_python(k): _whole(m, v) for k, v in value.entries.values()}
     if isinstance(value, Tuple):
         return tuple(_whole(m, v) for v in value.items)
-    if isinstance(value, Constant | Known):
+    if isinstance(value, (Constant, Known)):
         return value.value
     return m.builder.to_python(value)
 

@@ -138,7 +138,7 @@ class InputDict(Unseen, Dict):
     def let_go(self) -> Iterable[Any]:
         if self._see is None:
             return super().let_go()
-        keys = {real_of(key) for key, _ in self._more if isinstance(resolved(key), Lazy | Constant)}
+        keys = {real_of(key) for key, _ in self._more if isinstance(resolved(key), (Lazy, Constant))}
         # A look-up would ask keys whose class is the program's.
         return [value for key, value in self._value.items() if type(key) in CONSTANT_TYPES and key in keys]
 
@@ -258,7 +258,7 @@ def _see_all(m: Interpreter, value: dict[Any, Any], source: Source, made: Dict) 
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
     literal = True
     for i, (k, v) in enumerate(items_of(value)):
-        if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type | types.FunctionType):
+        if type(k) in CONSTANT_TYPES or isinstance(k, (enum.Enum, type, types.FunctionType)):
             key: Variable = m.builder.from_python(k)
             entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
         else:
@@ -286,7 +286,7 @@ def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[
 
     Not of a class with a metaclass of the program's, which may say what equals it.
     """
-    by_identity = isinstance(key, type | types.FunctionType) and type(key).__eq__ is object.__eq__
+    by_identity = isinstance(key, (type, types.FunctionType)) and type(key).__eq__ is object.__eq__
     if type(key) in CONSTANT_TYPES or by_identity:
         m.guards.add(source, GuardKind.NO_KEY, key)
     else:

@@ -63,7 +63,7 @@ class NamedTuple(Tuple):
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, _ = class_lookup(m, self.cls, name)
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+        if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return m.calls.call(self.attribute(m, name), args, kwargs)
         return super().method(m, name, args, kwargs)
 

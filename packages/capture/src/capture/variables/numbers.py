@@ -78,7 +78,7 @@ class Symbolic(Variable):
     def may_be_among(self, m: Interpreter, keys: Collection[Hashable]) -> bool:
         if self.known is not None or self.python_type() is not int or is_unbacked(self.value) or len(keys) > _FEW_KEYS:
             return True
-        return any(bool(self.value == key) for key in keys if isinstance(key, int | float))
+        return any(bool(self.value == key) for key in keys if isinstance(key, (int, float)))
 
     def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.specialise(m)
@@ -181,7 +181,7 @@ _METHODS: dict[Any, str] = {math.floor: "__floor__", math.ceil: "__ceil__", math
 
 def is_number(value: Variable) -> bool:
     """Whether it is a known int, float or bool."""
-    return isinstance(value, Constant) and isinstance(value.value, int | float)
+    return isinstance(value, Constant) and isinstance(value.value, (int, float))
 
 
 def is_any_number(value: Variable) -> bool:

@@ -162,7 +162,7 @@ class Object(Instance):
             check_own_class(m, self.cls)
             return m.builder.known(self.cls)
         raw, owner = class_lookup(m, self.cls, name)
-        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
+        if name == "__dict__" and isinstance(raw, (types.GetSetDescriptorType, Missing)):
             return InstanceDict(self) if self.has_dict() or self.instance_dict() else MISSING
         if raw is not MISSING and is_data_descriptor(m, raw) and reads(m, raw):
             return self.class_attribute(m, raw, owner, name)

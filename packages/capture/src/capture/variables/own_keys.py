@@ -75,7 +75,7 @@ class OwnKey:
 
 def has_own(key: Hashable) -> bool:
     """Whether a key, or one within, asks the program's methods."""
-    return isinstance(key, OwnKey) or (isinstance(key, tuple | frozenset) and any(map(has_own, key)))
+    return isinstance(key, OwnKey) or (isinstance(key, (tuple, frozenset)) and any(map(has_own, key)))
 
 
 def _asks_more(key: Hashable) -> bool:
@@ -85,7 +85,7 @@ def _asks_more(key: Hashable) -> bool:
         # What was changed outside is, where the container is made, as it was before.
         as_before = not m.globals.written and not m.effects.has_rewritten_inputs()
         return not (key.pure and key.rewritten == m.effects.rewritten and as_before)
-    return isinstance(key, tuple | frozenset) and any(map(_asks_more, key))
+    return isinstance(key, (tuple, frozenset)) and any(map(_asks_more, key))
 
 
 def check_kept(owner: Variable, keys: Collection[Hashable]) -> None:

@@ -118,7 +118,7 @@ _READ: dict[type, Callable[[Interpreter, Any, Source], Variable]] = {
 
 def has_content(payload: Variable | None) -> bool:
     """Whether it is filled after the instance was made."""
-    return isinstance(payload, Dict | List | Set | PropertyPart)
+    return isinstance(payload, (Dict, List, Set, PropertyPart))
 
 
 def whole(variable: Variable) -> Variable:
@@ -149,7 +149,7 @@ def fill_payload(e: Emitter, payload: Variable, name: str) -> None:
             e.emit(build.call(3), build.pop())
     elif isinstance(payload, PropertyPart):
         payload.hand_over(e, name)
-    elif isinstance(payload, List | Set):
+    elif isinstance(payload, (List, Set)):
         function = list.extend if isinstance(payload, List) else set.update
         e.emit(build.push_callable(build.load_const(function)), build.load_fast(name))
         e.load_list(list(payload.items if isinstance(payload, List) else payload.entries.values()))

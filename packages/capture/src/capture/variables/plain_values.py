@@ -86,7 +86,7 @@ def _substituted(m: Interpreter, pattern: re.Pattern[Any], name: str, args: Args
     named = dict(zip(("repl", "string", "count"), args, strict=False)) | kwargs
     by = named.pop("repl").realize(m)
     real = {k: m.builder.to_python(v) for k, v in named.items()}
-    if issubclass(by.python_type(), str | bytes):
+    if issubclass(by.python_type(), (str, bytes)):
         return m.builder.from_python(m.builder.fold(getattr(pattern, name), [m.builder.to_python(by)], real))
     matches: list[re.Match[Any]] = []
 
@@ -159,12 +159,12 @@ def _finditer(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(os.fspath)
 def _fspath(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     path = args[0].realize(m)
-    if isinstance(path, Constant) and isinstance(path.value, str | bytes):
+    if isinstance(path, Constant) and isinstance(path.value, (str, bytes)):
         return path
     found = path.special(m, "__fspath__") if isinstance(path, Object) else None
     if found is None:
         return Fold(os.fspath)(m, args, kwargs)
     answer = m.calls.call(found, [], {}).realize(m)
-    if not issubclass(answer.python_type(), str | bytes):
+    if not issubclass(answer.python_type(), (str, bytes)):
         raise Unsupported(f"__fspath__ that gives {answer!r}")
     return answer

@@ -119,13 +119,13 @@ def with_holes(literal: Iterable[Any], more: list[Any], gone: list[Any]) -> set[
 
 def hashes_as_itself(value: Variable) -> bool:
     """Whether the key that stands for a value has the value's own hash, in this process."""
-    if isinstance(value, Constant | Known):
+    if isinstance(value, (Constant, Known)):
         if isinstance(value.value, type) and isinstance(type(value.value).__hash__, types.FunctionType):
             return False
         if isinstance(value.value, enum.Enum):
             return not tells_in_its_own_way(type(value.value))
         return type(value.value) is not types.CodeType
-    if isinstance(value, Range | Symbolic):
+    if isinstance(value, (Range, Symbolic)):
         return True
     if isinstance(value, Tuple):
         return all(hashes_as_itself(resolved(x)) for x in value.items)

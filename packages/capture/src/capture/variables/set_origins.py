@@ -132,7 +132,7 @@ def _objects(m: Interpreter, value: set[Any] | frozenset[Any], source: Source) -
 
 def _equal_to(expected: frozenset[Any]) -> Callable[[Any], bool]:
     """Whether a set has these elements, and not others that equal them, as numbers of other classes do."""
-    if not any(isinstance(x, int | float | complex) for x in expected):
+    if not any(isinstance(x, (int, float, complex)) for x in expected):
         return lambda s: bool(s == expected)
     kinds = {x: _kind(x) for x in expected}
     return lambda s: s == expected and all(kinds[x] == _kind(x) for x in s)
@@ -140,7 +140,7 @@ def _equal_to(expected: frozenset[Any]) -> Callable[[Any], bool]:
 
 def _kind(value: Any) -> Any:
     """What tells values apart that are equal: their classes, and the signs of zeros."""
-    return type(value), repr(value) if isinstance(value, float | complex) else None
+    return type(value), repr(value) if isinstance(value, (float, complex)) else None
 
 
 def _is_as_new(value: set[Any] | frozenset[Any]) -> bool:

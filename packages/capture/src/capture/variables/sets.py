@@ -228,7 +228,7 @@ class Set(Elements):
         self.in_order = False
         for other in others:
             real = other.realize(m)
-            if not isinstance(real, Elements | Sequence) and real.kept_keys(m) is None:
+            if not isinstance(real, (Elements, Sequence)) and real.kept_keys(m) is None:
                 for each in m.iteration.each(real):  # at once: what gives the next may look, or raise
                     self.py_add(m, each)
                 continue

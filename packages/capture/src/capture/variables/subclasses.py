@@ -48,7 +48,7 @@ def check_class(m: Interpreter, cls: type) -> None:
 
 def _waits_for_data(cls: type) -> bool:
     """Whether it is one of torch's own, which have no data before a first call."""
-    return issubclass(cls, torch.nn.UninitializedParameter | torch.nn.UninitializedBuffer)
+    return issubclass(cls, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
 
 
 def check_unseen_where_saved(m: Interpreter) -> None:

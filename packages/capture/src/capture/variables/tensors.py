@@ -519,7 +519,7 @@ def _is_place(part: Variable) -> bool:
 def _places_in(m: Interpreter, part: Variable) -> Variable | None:
     """The tensor that torch makes of a sequence of tensors that are integers, in a key; None where there is none."""
     real = part.realize(m)
-    items = [item.realize(m) for item in real.items] if isinstance(real, Tuple | List) else []
+    items = [item.realize(m) for item in real.items] if isinstance(real, (Tuple, List)) else []
     if not items or not all(
         isinstance(item, Tensor) and item.fake.dim() == 0 and item.fake.dtype is torch.int64 for item in items
     ):

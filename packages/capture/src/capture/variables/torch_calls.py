@@ -66,7 +66,7 @@ class BuiltinFunction(Known):
         if (
             is_operation
             or getattr(function, "__objclass__", None) in _TENSORS
-            or isinstance(function, OpOverload | OpOverloadPacket)
+            or isinstance(function, (OpOverload, OpOverloadPacket))
         ):
             told = m.modes.answer(function, args, kwargs)
             if told is not None:
@@ -76,11 +76,11 @@ class BuiltinFunction(Known):
             if not isinstance(handler, Fold):
                 args, kwargs = checked_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
-        if is_operation or isinstance(function, OpOverload | OpOverloadPacket):
+        if is_operation or isinstance(function, (OpOverload, OpOverloadPacket)):
             return m.recorder.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             return call_remembering(m, function, args, kwargs)
-        if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
+        if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
             return self.unbound(m, args[0].realize(m), args[1:], kwargs)
         if getattr(function, "__name__", "") == "__new__" and isinstance(function.__self__, type):
             return self.new(m, args, kwargs)
@@ -135,9 +135,9 @@ class BuiltinFunction(Known):
             return m.builder.known(self.value.__self__)
         if not hasattr(self.value, name):
             m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
-        if isinstance(self.value, OpOverload | OpOverloadPacket):  # which are written in Python
+        if isinstance(self.value, (OpOverload, OpOverloadPacket)):  # which are written in Python
             raw, owner = class_lookup(m, type(self.value), name)
-            if isinstance(raw, types.FunctionType | property):
+            if isinstance(raw, (types.FunctionType, property)):
                 return descriptor_get(m, raw, owner, self, type(self.value), name)
         return super().attribute(m, name)
 
@@ -193,7 +193,7 @@ def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variabl
     if isinstance(value, types.MethodWrapperType) or (
         isinstance(value, types.BuiltinFunctionType)
         and owner is not None
-        and not isinstance(owner, types.ModuleType | type)
+        and not isinstance(owner, (types.ModuleType, type))
         and hasattr(type(owner), value.__name__)  # not so for functions of C++ bindings
     ):
         if source is None:

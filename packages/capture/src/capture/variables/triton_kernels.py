@@ -149,7 +149,7 @@ class _Call:
                 raise Unsupported(f"{what}, a constant that is a tensor")
             return Argument(name, "tensor", by_name)
         kind = value.python_type()
-        if not fixed and kind in (int, float) and isinstance(value, Symbolic | Constant):
+        if not fixed and kind in (int, float) and isinstance(value, (Symbolic, Constant)):
             return Argument(name, "int" if kind is int else "float", by_name)
         try:
             constant = m.builder.to_python(value)
@@ -230,7 +230,7 @@ class _Call:
 
 def _is_function(grid: Variable) -> bool:
     """Whether a grid is a function of the parameters."""
-    return not isinstance(grid, Sequence | Constant | Symbolic | Tensor)
+    return not isinstance(grid, (Sequence, Constant, Symbolic, Tensor))
 
 
 def _options(m: Interpreter, config: Any) -> dict[str, Variable]:

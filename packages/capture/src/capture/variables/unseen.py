@@ -26,7 +26,7 @@ def hashes_plainly(m: Interpreter, key: Variable) -> bool:
         return True
     if isinstance(key, Tuple) and key.cls is tuple:
         return all(hashes_plainly(m, part) for part in key.items)
-    return isinstance(key, Constant | Symbolic)
+    return isinstance(key, (Constant, Symbolic))
 
 
 class Unseen:

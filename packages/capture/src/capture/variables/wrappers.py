@@ -106,7 +106,7 @@ class WrapperTensor(SubclassTensor):
             return super().number(m, name, args, value, kwargs)
         if name == "size" and len(args) == 1:
             sizes = self.options["size"].realize(m) if self.options is not None else None
-            if isinstance(sizes, Tuple | List):
+            if isinstance(sizes, (Tuple, List)):
                 return sizes.items[args[0]].realize(m)
             if self.source is not None and self.value is not None:
                 return m.recorder.size_input(value, Applied(self.source, size_of, args[0] % self.fake.dim()))

@@ -122,7 +122,7 @@ _INT: dict[str, tuple[str, Computation]] = {
     "FloatTrunc": ("math.trunc", math.trunc),
     "FloatRound": ("round", round),
     "FloatIsInteger": ("float.is_integer", float.is_integer),
-    "IsReal": ("isinstance", lambda value: isinstance(value, int | float)),
+    "IsReal": ("isinstance", lambda value: isinstance(value, (int, float))),
     "IntRoundTo": ("round", round),
     "IntPow": ("pow", operator.pow),
     "IntPowMod": ("pow", pow),

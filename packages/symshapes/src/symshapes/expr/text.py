@@ -40,7 +40,7 @@ class _Printer(StrPrinter):
 def expr_text(expr: Expr) -> str:
     """The text of an expression, such as `4*i0 + (i1 // 8)`."""
     text = str(_Printer().doprint(expr))
-    return text[1:-1] if isinstance(expr, FloorDiv | Mod) else text
+    return text[1:-1] if isinstance(expr, (FloorDiv, Mod)) else text
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

@@ -374,7 +374,7 @@ def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inp
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """`torch.einsum`. Raises DataDependentError where only the run can tell whether a dimension of 1 is repeated."""
-    tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if isinstance(equation, str) and "." not in equation:
         lengths: dict[str, list[Any]] = {}
         for labels, tensor in zip(equation.replace(" ", "").partition("->")[0].split(","), tensors, strict=False):
@@ -392,7 +392,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """`torch.unflatten`: the C++ asks of a length in data whether it is -1, which a view's is checked not to be."""
-    if isinstance(dim, int) and isinstance(sizes, tuple | list) and any(map(is_unbacked, sizes)):
+    if isinstance(dim, int) and isinstance(sizes, (tuple, list)) and any(map(is_unbacked, sizes)):
         at = wrap_dim(dim, input.dim())
         return input.view([*input.shape[:at], *sizes, *input.shape[at + 1 :]])
     return torch.Tensor.unflatten(input, dim, sizes)  # type: ignore[no-untyped-call]

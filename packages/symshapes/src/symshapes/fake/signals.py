@@ -72,9 +72,9 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
     """`torch.gradient` for steps of a length along each dimension."""
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     steps = [1.0 if spacing is None else spacing] * len(dims)
-    if isinstance(spacing, tuple | list):
+    if isinstance(spacing, (tuple, list)):
         steps = list(spacing)
-    plain = len(steps) == len(dims) and all(isinstance(step, int | float | complex) for step in steps)
+    plain = len(steps) == len(dims) and all(isinstance(step, (int, float, complex)) for step in steps)
     dims = [wrap_dim(each, input.dim()) for each in dims]
     if (
         not plain

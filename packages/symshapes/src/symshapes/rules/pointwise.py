@@ -215,7 +215,7 @@ def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta
 @demand("sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
 def _sub(self: TensorMeta, other: Operand, **_: Any) -> None:
     truths = [
-        operand.dtype is torch.bool if isinstance(operand, TensorMeta) else isinstance(operand, bool | torch.SymBool)
+        operand.dtype is torch.bool if isinstance(operand, TensorMeta) else isinstance(operand, (bool, torch.SymBool))
         for operand in (self, other)
     ]
     if all(truths):

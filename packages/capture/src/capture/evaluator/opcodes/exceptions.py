@@ -149,7 +149,7 @@ def _special(m: Machine, manager: Variable, name: str, missed: str = "") -> Vari
         but = " but it supports the asynchronous context manager protocol"
         words += _other_kind(m, manager, ("__aenter__", "__aexit__"), but, "async with")
         m.errors.throw(TypeError, f"{_name_of(manager.cls)!r} {words}")
-    if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
+    if not isinstance(raw, (types.FunctionType, staticmethod, classmethod)):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)
     assert isinstance(found, Method) or found is not None

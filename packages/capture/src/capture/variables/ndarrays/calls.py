@@ -385,7 +385,7 @@ def _flip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     given = dict(zip(("m", "axis"), args, strict=False)) | kwargs
     array = as_array(m, given.pop("m", Constant(None)))
     axis = m.builder.to_python(given.pop("axis", Constant(None)))
-    if given or not (axis is None or isinstance(axis, int | tuple)):
+    if given or not (axis is None or isinstance(axis, (int, tuple))):
         raise Unsupported("np.flip of other arguments")
     dims = m.builder.fold(axes_of, [array.tensor.fake, axis])
     nothing = Constant(None)

@@ -48,7 +48,7 @@ def _build_scalar(m: Interpreter, value: Any, source: Source | None) -> Variable
         raise Unsupported(f"a {type(value).__name__}")
     if source is None or isinstance(source, Const):
         return NumpyConstant(value)
-    if isinstance(value, np.integer | np.bool_):
+    if isinstance(value, (np.integer, np.bool_)):
         found = NumpyConstant(value)
         m.guards.add(source, GuardKind.TYPE, type(value))
         found.source = source

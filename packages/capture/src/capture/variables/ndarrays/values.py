@@ -322,7 +322,7 @@ class NumpyConstant(Real):
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         # Where torch looks for NumPy's scalars it takes their dtype; to it these are numbers alone.
-        if isinstance(self.value, np.float64 | np.integer | np.bool_):
+        if isinstance(self.value, (np.float64, np.integer, np.bool_)):
             plain: Any = self.value.item()
             return plain, plain
         return super().as_argument(m)
@@ -390,7 +390,7 @@ def operand(m: Interpreter, value: Variable) -> Variable:
         return value.tensor
     if isinstance(value, NumpyConstant):
         return scalar(m, value).tensor
-    if isinstance(value, Symbolic) or (isinstance(value, Constant) and isinstance(value.value, int | float | complex)):
+    if isinstance(value, Symbolic) or (isinstance(value, Constant) and isinstance(value.value, (int, float, complex))):
         return value
     if isinstance(value, Sequence):
         return made_array(m, value).tensor
@@ -447,7 +447,7 @@ def constant(m: Interpreter, value: Any, *, scalar: bool = False) -> NdArray:
 def made_array(m: Interpreter, value: Variable) -> NdArray:
     """``np.array`` of numbers, in lists or alone, some of which may be known at the run only."""
     value = value.realize(m)
-    if not isinstance(value, Sequence | Constant | Symbolic):
+    if not isinstance(value, (Sequence, Constant, Symbolic)):
         raise Unsupported(f"an array made of {value!r}")
     if m.builder.is_constant(value):
         real = m.builder.fold(np.array, [m.builder.to_python(value)])
@@ -478,7 +478,7 @@ def operated(m: Interpreter, symbol: str, operands: list[Variable]) -> Variable:
     values = [each.realize(m) for each in operands]
     if symbol.endswith("=") and symbol[:-1] in OPERATORS and symbol not in ("<=", ">=", "==", "!="):
         return _assigned(m, symbol[:-1], values)
-    known = [each.value for each in values if isinstance(each, NumpyConstant | Constant)]
+    known = [each.value for each in values if isinstance(each, (NumpyConstant, Constant))]
     if len(known) == len(values):
         function = _REAL[symbol] if len(values) > 1 else _REAL_SIGNS[symbol]
         return m.builder.from_python(m.builder.fold(function, known))
@@ -486,7 +486,7 @@ def operated(m: Interpreter, symbol: str, operands: list[Variable]) -> Variable:
         return _with_tensor(m, symbol, values)
     ufunc = _SIGNS.get(symbol) if len(values) == 1 else None
     ufunc = ufunc or OPERATORS[symbol]
-    if any(not isinstance(each, NdArray | NumpyConstant | Constant | Symbolic | Sequence) for each in values):
+    if any(not isinstance(each, (NdArray, NumpyConstant, Constant, Symbolic, Sequence)) for each in values):
         raise Unsupported(f"{values[0]!r} {symbol} {values[-1]!r}")
     return call_ufunc(m, ufunc, list(values))
 
