@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import autograd_custom  # noqa: F401  (registers its programs)
+import autograd_custom
 import autograd_inside
 import autograd_parameters  # noqa: F401
 import autograd_recipes  # noqa: F401
@@ -146,18 +146,7 @@ def test_gradients_of_parameters_can_be_detached_in_place() -> None:
 
 
 def test_a_function_of_autograd_that_marks_a_leaf_as_written_to() -> None:
-    class Doubled(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient * 2
-
-    compiled = capture.compile(lambda x: Doubled.apply(x) + 1)
+    compiled = capture.compile(lambda x: autograd_custom.InPlace.apply(x) + 1)
     for _ in range(2):
         leaf = torch.ones(2, requires_grad=True)
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place"):

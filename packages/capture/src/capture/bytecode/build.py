@@ -106,11 +106,6 @@ def call_function(
     return [*push_callable(load), *pushed, *call(len(arguments), kw_names)]
 
 
-def call_packed() -> list[Instruction]:
-    """Call with what a tuple on the stack has for arguments; pushes the result."""
-    return current().call_packed()
-
-
 def make_closure() -> list[Instruction]:
     """Pop a code object, then the tuple of its cells; push a function of both."""
     return current().make_closure()

@@ -49,7 +49,6 @@ class Dialect:
     # Snippets.
     push_callable: Callable[[Sequence[Instruction]], list[Instruction]]
     call: Callable[[int, tuple[str, ...]], list[Instruction]]
-    call_packed: Callable[[], list[Instruction]]  # with the tuple of arguments on the stack
     subscript: tuple[str, int | None]  # pops a key, then a container; pushes the item
     # Whether jumps on "true" and "false" take nothing but bools, which a TO_BOOL makes.
     jumps_test_bools: bool

@@ -21,10 +21,6 @@ def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
     return [*names, Instruction("PRECALL", count), Instruction("CALL", count)]
 
 
-def _call_packed() -> list[Instruction]:
-    return [Instruction("CALL_FUNCTION_EX", 0)]
-
-
 def _make_closure() -> list[Instruction]:
     return [Instruction("MAKE_FUNCTION", 8)]
 
@@ -44,7 +40,6 @@ DIALECT = Dialect(
     null_beneath=True,
     push_callable=_push_callable,
     call=_call,
-    call_packed=_call_packed,
     subscript=("BINARY_SUBSCR", None),
     jumps_test_bools=False,
     pop_jump={c.lower(): f"POP_JUMP_FORWARD_IF_{c}" for c in _CONDITIONS},

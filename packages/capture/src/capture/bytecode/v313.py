@@ -25,10 +25,6 @@ def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
     return [Instruction("CALL", count)]
 
 
-def _call_packed() -> list[Instruction]:
-    return [Instruction("CALL_FUNCTION_EX", 0)]
-
-
 def _end_for() -> list[Instruction]:
     return [Instruction("END_FOR"), Instruction("POP_TOP")]
 
@@ -57,7 +53,6 @@ DIALECT = Dialect(
     null_beneath=False,
     push_callable=_push_callable,
     call=_call,
-    call_packed=_call_packed,
     subscript=("BINARY_SUBSCR", None),
     jumps_test_bools=True,
     pop_jump={

@@ -9,10 +9,6 @@ from capture.bytecode import v313
 from capture.bytecode.instruction import Instruction
 
 
-def _call_packed() -> list[Instruction]:
-    return [Instruction("PUSH_NULL"), Instruction("CALL_FUNCTION_EX")]
-
-
 def _end_for() -> list[Instruction]:
     return [Instruction("END_FOR"), Instruction("POP_ITER")]
 
@@ -22,7 +18,6 @@ DIALECT = replace(
     version=(3, 14),
     # What borrows from a local must be gone before that changes. The compiler has seen to it; code made of its pieces may not.
     read_as={"LOAD_FAST_BORROW": "LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW": "LOAD_FAST_LOAD_FAST"},
-    call_packed=_call_packed,
     subscript=("BINARY_OP", 26),
     end_for=_end_for,
     places_apart=True,

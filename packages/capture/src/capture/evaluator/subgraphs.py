@@ -245,9 +245,9 @@ class Subgraphs:
         # What `Tensor.data` gives counts its own writes.
         apart = {inside(fake).storage_key for fake in recorder.graph.uncounted[uncounted:] if _version(fake) != 0}
         if apart:
-            outside += [fake for fake in recorder.graph.inputs[len(before) :] if isinstance(fake, torch.Tensor)]
-            met |= any(inside(fake).storage_key in apart for fake in outside)
-        if met or [_version(fake) for fake in outside[: len(versions)]] != versions:
+            within = [fake for fake in recorder.graph.inputs[len(before) :] if isinstance(fake, torch.Tensor)]
+            met |= any(inside(fake).storage_key in apart for fake in (*outside, *within))
+        if met or [_version(fake) for fake in outside] != versions:
             raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
         if env.unbacked_count != from_data:
             raise Unsupported(f"{what} over a function with sizes that are in data")

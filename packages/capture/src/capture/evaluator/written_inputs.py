@@ -51,21 +51,22 @@ class WrittenInputs:
 
     def note(self, storages: Iterable[object]) -> None:
         """These were written to: what lies there and came from outside is told by whether it may be."""
-        sharing = [each for storage in dict.fromkeys(storages) for each in self._outside(storage)]
-        written = [each for each in sharing if _is_written(each)]
-        if torch.is_grad_enabled():
+        differentiates = torch.is_grad_enabled()
+        for storage in dict.fromkeys(storages):
+            sharing = [*self._outside(storage)]
+            written = [each for each in sharing if _is_written(each)]
+            if written and not differentiates:
+                self._written_without_gradients.add(storage)
+                self._note_sharers((*sharing, *(each for each in self._met_late if each.source is not None)))
+                self._met_late.clear()
             for each in written:
-                if not each.fake.is_leaf and each.fake.requires_grad:
-                    self._require(each, _MAY_BE, "a write to a view raises RuntimeError")
-        elif written:
-            without = {_torch.inside(each.fake).storage_key for each in written}
-            self._written_without_gradients |= without
-            self._note_sharers(each for storage in without for each in self._outside(storage))
-            self._note_sharers(each for each in self._met_late if each.source is not None)
-            self._met_late.clear()
-        for each in written:
-            if isinstance(each, SubclassTensor) and each.fake.is_leaf and each.fake.requires_grad:
-                self._require(each, _NO_VIEW, "a write to a leaf of a tensor subclass that is a view")
+                if not each.fake.requires_grad:
+                    continue
+                if not each.fake.is_leaf:
+                    if differentiates:
+                        self._require(each, _MAY_BE, "a write to a view raises RuntimeError")
+                elif isinstance(each, SubclassTensor):
+                    self._require(each, _NO_VIEW, "a write to a leaf of a tensor subclass that is a view")
 
     def _outside(self, storage: object) -> Iterator[Tensor]:
         # Another tensor may stand for one by now.

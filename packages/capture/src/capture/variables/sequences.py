@@ -601,14 +601,6 @@ class InputList(List):
         self._more.append(value)
         return self.resized(m)
 
-    def made_anew(self, m: Interpreter, values: Variable | None = None, *more: Variable) -> Variable:
-        """``__init__`` called by name: it is empty before the first of the values is asked for."""
-        if more:
-            m.errors.throw(TypeError, f"list expected at most 1 argument, got {1 + len(more)}")
-        self.items.clear()
-        self.resized(m)
-        return Constant(None) if values is None else self.py_extend(m, values)
-
     def extended(self, m: Interpreter, values: list[Variable]) -> Variable:
         (self._more if self._items is None else self._items).extend(values)
         return self.resized(m)

@@ -10,6 +10,7 @@ results' strides included.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -35,11 +36,11 @@ def row_major(graph: fx.Graph, free: Collection[Any], apart: Callable[[fx.Node],
     more than a third of its copies are transposed again for who reads them, as in a mixer, which gains by it nothing but another buffer.
     """
     copies = [*_copies(graph)]
-    candidates: dict[fx.Node, int] = {}
+    by_rows: Counter[fx.Node] = Counter()
     for copy in copies:
         if not copy.meta.get("backward"):
-            root = _first(copy.all_input_nodes[0])
-            candidates[root] = candidates.get(root, 0) + (-2 if _is_read_by_columns(copy) else 1)
+            by_rows[_first(copy.all_input_nodes[0])] += -2 if _is_read_by_columns(copy) else 1
+    candidates = [root for root, more in by_rows.items() if more > 0]
     if not candidates or counts_in_memory(graph):
         return 0
     if not all(is_static(node.meta["val"]) for node in graph.nodes if "val" in node.meta):
@@ -48,9 +49,7 @@ def row_major(graph: fx.Graph, free: Collection[Any], apart: Callable[[fx.Node],
     fences = [place for node, place in places.items() if apart(node)]
     allowed = free_of_strides(free)
     begun = 0
-    for root, by_rows in candidates.items():
-        if by_rows <= 0:
-            continue
+    for root in candidates:
         uses = sorted(places[user] for user in root.users)
         if any(uses[0] <= fence < uses[-1] for fence in fences) and _relay(graph, root, allowed):
             begun += 1
