@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -218,3 +220,44 @@ def test_an_exception_through_many_frames_is_looked_at_once(monkeypatch: pytest.
     lines = [entry.lineno for entry in traceback.extract_tb(raised.tb)[1:]]
     first = deep.__code__.co_firstlineno
     assert lines == [first + 2] * 300 + [first + 3]
+
+
+class _Told(Exception):
+    pass
+
+
+def handled_where_it_breaks(x: torch.Tensor, thing: Any) -> torch.Tensor:
+    try:
+        raise _Told(thing)
+    except _Told as error:
+        compile("0", "", "eval")
+        x = x + len(error.args)
+    return x + 1
+
+
+def handled_within_another_where_it_breaks(x: torch.Tensor, thing: Any) -> torch.Tensor:
+    try:
+        raise _Told(thing)
+    except _Told:
+        try:
+            raise _Told(thing, "inner")
+        except _Told as inner:
+            compile("0", "", "eval")
+            x = x + len(inner.args)
+    return x + 1
+
+
+@pytest.mark.parametrize("fn", [handled_where_it_breaks, handled_within_another_where_it_breaks])
+def test_an_exception_handled_at_a_break_is_gone_with_its_handler(fn: Callable[..., Any]) -> None:
+    captured = capture.compile(fn, lambda gm, inputs: gm)
+    for called in fn, captured, captured:
+        thing = torch.nn.Identity()
+        gone = weakref.ref(thing)
+        gc.collect()
+        gc.disable()
+        try:
+            called(torch.ones(2), thing)
+            del thing
+            assert gone() is None
+        finally:
+            gc.enable()

@@ -48,13 +48,14 @@ def raised(
     exception: BaseException, at: Callable[[BaseException], None], *context: BaseException | None
 ) -> BaseException:
     """The exception, raised and caught; called from generated code. ``context``, if given, is what was being handled then."""
-    traceback = None
     try:
         at(exception)
     except BaseException as caught:
-        traceback = caught.__traceback__
-    assert traceback is not None
-    exception.__traceback__ = traceback.tb_next  # without this function
+        assert caught.__traceback__ is not None
+        exception.__traceback__ = caught.__traceback__.tb_next  # without this function
     if context:
         exception.__context__ = context[0]
-    return exception
+    try:
+        return exception
+    finally:  # the frames in the traceback know this one for the one before them: what it holds lives as long as they do
+        del exception, context
