@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .programs import Input, Program, names, smaller
+from .program import Input, Program, names, smaller
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 _COUNT = itertools.count()
