@@ -488,9 +488,11 @@ def _tensors(node: fx.Node) -> list[torch.Tensor]:
 
 
 def _in_loops(node: fx.Node) -> bool:
-    """Whether loops can hold all tensors of a call, each of which has elements."""
+    """Whether loops can hold all tensors of a call, each of which has elements, and its numbers."""
     tensors = [t for n in (node, *node.all_input_nodes) for t in _tensors(n)]
-    return all(t.dtype in MEMORY_DTYPES and not t.is_meta for t in tensors)
+    return all(t.dtype in MEMORY_DTYPES and not t.is_meta for t in tensors) and complex not in map(
+        type, (*node.args, *node.kwargs.values())
+    )
 
 
 def _changes_dtype(node: fx.Node) -> bool:

@@ -175,6 +175,8 @@ def softplus_backward(grad: Tensor, x: Tensor, beta: Any, threshold: Any) -> Ten
 @decomposition(aten.threshold.default)
 def threshold(x: Tensor, threshold: Any, value: Any) -> Tensor:
     """`value` where x is not above the threshold, else x."""
+    if not x.is_floating_point():  # the kernel converts both numbers to the dtype of `x`
+        threshold, value = int(threshold), int(value)
     return aten.where.ScalarSelf(widen(x) <= threshold, value, x)
 
 

@@ -25,6 +25,8 @@ def addcmul(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tens
     """x + value first second."""
     if not _one_dtype(x, first, second):
         return NotImplemented
+    if not (x.is_floating_point() or x.is_complex()):
+        value = int(value)  # as the kernel has it, which computes in integers
     product = widen(first) * widen(second)
     return cast(widen(x) + (product if _is_one(value) else value * product), x.dtype)
 

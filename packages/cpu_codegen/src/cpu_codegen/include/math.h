@@ -60,6 +60,11 @@ INLINE T pow(T a, T b) {
   return result;
 }
 
+// Whether it is -1, by which the least integer cannot be divided; of integers without a sign none is.
+template <class T>
+INLINE bool is_minus_one(T b) {
+  return T(-1) < T(0) && b == T(-1);
+}
 // Remainder with the sign of b.
 template <class T>
 INLINE T remainder(T a, T b) {
@@ -67,7 +72,7 @@ INLINE T remainder(T a, T b) {
     const T r = fmod(a, b);
     return r != 0 && (b < 0) != (r < 0) ? r + b : r;
   } else {
-    if (b == 0 || b == T(-1)) return 0;  // by zero: undefined, but it must not trap
+    if (b == 0 || is_minus_one(b)) return 0;  // by zero: undefined, but it must not trap
     const T r = T(a % b);
     return r != 0 && (b < 0) != (r < 0) ? T(r + b) : r;
   }
@@ -85,7 +90,7 @@ INLINE T floordiv(T a, T b) {
     return quotient - down > T(0.5) ? down + 1 : down;
   } else {
     if (b == 0) return 0;
-    if (b == T(-1)) return T(-a);
+    if (is_minus_one(b)) return T(-a);
     const T quotient = T(a / b);
     return a % b != 0 && (a < 0) != (b < 0) ? T(quotient - 1) : quotient;
   }
@@ -93,11 +98,11 @@ INLINE T floordiv(T a, T b) {
 template <class T>
 INLINE T truncdiv(T a, T b) {
   if constexpr (is_float<T>) return trunc(a / b);
-  else return b == 0 ? T(0) : b == T(-1) ? T(-a) : T(a / b);
+  else return b == 0 ? T(0) : is_minus_one(b) ? T(-a) : T(a / b);
 }
 template <class T>
 INLINE T int_fmod(T a, T b) {
-  return b == 0 || b == T(-1) ? T(0) : T(a % b);
+  return b == 0 || is_minus_one(b) ? T(0) : T(a % b);
 }
 template <class T>
 INLINE T fmod(T a, T b) {

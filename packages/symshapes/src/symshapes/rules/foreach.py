@@ -11,7 +11,7 @@ from symshapes.facts import errors
 from symshapes.rules.by_operator import aten
 from symshapes.rules.layout import TensorMeta, same_shape
 from symshapes.rules.reductions import reduced
-from symshapes.rules.registry import RULES, Rule, rule
+from symshapes.rules.registry import DEMANDS, RULES, Rule, demanding, rule
 
 #: Where the op has several overloads: the one for each of the overloads here.
 _SINGLE: dict[str, dict[str, str]] = {
@@ -70,7 +70,7 @@ for _name, _overloads in _SINGLE.items():
     for _overload, _single in _overloads.items():
         for _suffix in ("", "_"):
             _whole = f"_foreach_{_name}{_suffix}" + (f".{_overload}" if _overload != "default" else "")
-            rule(_whole)(_each(_whole, RULES.named[_single], bool(_suffix)))
+            rule(_whole)(_each(_whole, demanding(DEMANDS.named.get(_single), RULES.named[_single]), bool(_suffix)))
 
 
 @rule("_foreach_zero_")

@@ -55,14 +55,17 @@ def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
         # Most that write have no rule of their own, and those that do have it beside the functional one's.
         rule = RULES.given.get(op) or RULES.by_name(op, beside=facts.functional)
         # In place it demands what it demands of the same arguments where it is functional.
-        demanded = DEMANDS.get(op) or DEMANDS.get(facts.functional)
-        if rule is not None and demanded is not None:
-            rule = _demanding(demanded, rule)
+        if rule is not None:
+            rule = demanding(DEMANDS.get(op) or DEMANDS.get(facts.functional), rule)
         found = _KNOWN[op] = rule, facts
     return found
 
 
-def _demanding(demanded: Rule, rule: Rule) -> Rule:
+def demanding(demanded: Rule | None, rule: Rule) -> Rule:
+    """A rule that checks arguments first, as an entry of `DEMANDS` does."""
+    if demanded is None:
+        return rule
+
     def checked(*args: Any, **kwargs: Any) -> Any:
         demanded(*args, **kwargs)
         return rule(*args, **kwargs)
