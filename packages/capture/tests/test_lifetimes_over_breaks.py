@@ -128,7 +128,7 @@ def let_go_in_a_call_that_takes_it_among_others_into_a_cell(x: torch.Tensor) -> 
         given = ()
         LOG.append("a")
         seen = lambda: o  # noqa: E731
-        del o
+        o = None
         tell("b")
         return y, seen
 
