@@ -122,6 +122,20 @@ def let_go_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
 
 
 @program
+def let_go_in_a_call_that_takes_it_among_others_into_a_cell(x: torch.Tensor) -> Any:
+    def of_many(*given: Any) -> Any:
+        y, o = given
+        given = ()
+        LOG.append("a")
+        seen = lambda: o  # noqa: E731
+        o = None
+        tell("b")
+        return y, seen
+
+    return of_many(x + 1, made(Last, "last"))[0]
+
+
+@program
 def let_go_in_a_call_of_what_the_caller_holds(x: torch.Tensor) -> Any:
     held = made(Last, "held")
     y = lets_go(1, held)

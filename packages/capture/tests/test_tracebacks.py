@@ -85,12 +85,53 @@ def recursive(x: torch.Tensor, n: int = 2) -> torch.Tensor:
     return helper(y)
 
 
+def raised_once_more_by_name(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return helper(x * 2)
+    except KeyError as error:
+        raise error
+
+
+def raised_once_more_after_a_break(x: torch.Tensor) -> torch.Tensor:
+    try:
+        raise KeyError("here")
+    except KeyError as error:
+        compile("0", "", "eval")
+        raise error
+
+
+def raised_once_more_twice(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return raised_once_more_after_a_break(x)
+    except KeyError as error:
+        compile("0", "", "eval")
+        raise error
+
+
+def raised_on_after_a_break(x: torch.Tensor) -> torch.Tensor:
+    try:
+        raise KeyError("here")
+    except KeyError:
+        compile("0", "", "eval")
+        raise
+
+
+def within_another(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    return raised_once_more_by_name(y)
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     after_a_break,
     after_many_breaks,
     recursive,
     with_a_cause,
     with_a_context,
+    raised_once_more_by_name,
+    raised_once_more_after_a_break,
+    raised_once_more_twice,
+    raised_on_after_a_break,
+    within_another,
     of_shapes,
     asserts,
     Inner(),

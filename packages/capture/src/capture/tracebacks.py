@@ -5,6 +5,7 @@ In: the traceback as the interpreter has it. Out: the same without what this pro
 
 from __future__ import annotations
 
+import opcode
 import weakref
 from types import CodeType, TracebackType
 
@@ -13,6 +14,8 @@ from symshapes import is_generated, is_own_file
 
 from .identity_map import IdentityMap
 from .resume import origin_of
+
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 #: What a code runs in place of; None: a stand-in.
 _originals: IdentityMap[CodeType, tuple[weakref.ref[CodeType] | None]] = IdentityMap()
@@ -77,7 +80,12 @@ def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
     raised_in = _raised_in.get(then)
     if raised_in is not None:
         place = raised_in()
-        return _raised_in.get(code) is None and place is not None and _function(place) is _function(code)
+        return (
+            _raised_in.get(code) is None
+            and place is not None
+            and _function(place) is _function(code)
+            and code.co_code[frame.tb_lasti] != _RAISE  # once more, by name: that is another place which it passes
+        )
     # Meanwhile it is hidden: what goes on has its caller, and what it called has itself.
     if following.tb_frame.f_back is not frame.tb_frame.f_back:
         return False

@@ -120,9 +120,16 @@ class EvaluationState:
             id(resolved(cell.content)) for f in self.frames for cell in f.cells.values() if cell.content is not None
         }
         for each in self.mortal:
-            if id(resolved(each)) not in held:
+            if id(resolved(each)) not in held and not self.holds(resolved(each)):
                 kind = type(real_of(each)).__name__
-                raise Unsupported(f"letting go of a {kind}, which does something when it dies", self.step)
+                raise Unsupported(f"letting go of a {kind}, which does something when it dies", self._begun_step())
+
+    def _begun_step(self) -> int:
+        """The step of the innermost frame that has begun: before that there is nothing to go on with in it, so that its call is made for real."""
+        for frame in reversed(self.frames):
+            if any(op.name == "RESUME" for op in frame.program.ops[: frame.op.index]):
+                return frame.step
+        return self.step
 
     def may_be_gone(self, value: object) -> bool:
         """Whether the captured frame was given an object that no frame is seen to hold any more."""
