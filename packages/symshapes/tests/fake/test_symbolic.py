@@ -207,8 +207,7 @@ def test_floats_of_sizes_are_no_constants(make):
     with make.mode:
         torch.full((2,), n / (n - 1))
         torch.where(x > 0, x, n / (n - 1))
-    (in_range,) = make.guards  # of float32, which both operators ask for
-    assert "3.4028234663852886e+38" in in_range
+    assert make.guards == []
 
 
 def test_a_bag_of_embeddings_and_its_gradient(make):

@@ -64,7 +64,7 @@ def test_a_symbolic_number_stays_one(call: Any) -> None:
     number = env.create_float(2.5, "number")
     with mode:
         call(mode.from_tensor(torch.ones(3)), number)
-    assert all("abs(number)" in part.code for part in env.produce_guard_code().parts)  # that it is in range, at most
+    assert not env.produce_guard_code().parts
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ from .errors import ProgramErrors
 from .handled import may_be_handled
 from .inference import InferenceBlocks
 from .known_results import KnownResults
+from .number_ranges import NumberRanges
 from .one_piece import require_history, require_no_input_hooks
 from .places import differentiable
 from .refusals import Refusals
@@ -134,6 +135,7 @@ class GraphRecorder:
         self.autocast_nesting_before: int | None = None
         self.sets_state = False
         self.refusals = refusals
+        self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards, self.fakes, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
         self.autograd = AutogradHistory()
         self.read_again = ReadAgain(effects.ran_ahead)
@@ -338,6 +340,7 @@ class GraphRecorder:
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
+        self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
         fx_args = tuple([p[0] for p in positional])
         self._effects.left_behind()
         if address(target) in READ_BY:

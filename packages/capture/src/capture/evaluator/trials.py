@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from capture._torch import OpOverload, OpOverloadPacket
+from capture._torch import OpOverload, OpOverloadPacket, beneath_levels
 from symshapes import SYMBOLIC, hint_of
 
 #: Elements that zeros are made of at most: larger calls are taken to be as welcome as they look.
 _MOST = 1 << 22
+#: Elements along a dimension where only the numbers of a call count.
+_SMALL = 2
 
 
 def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> str | None:
@@ -34,6 +36,34 @@ def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any
         except Exception as error:
             return f"{type(error).__name__}: {error}"
     return None
+
+
+def range_refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> str | None:
+    """What a call raises, in words, because a number is beyond what a dtype holds; None if it does not.
+
+    That is said before anything is computed, so tensors are small, and the host's.
+    """
+    if is_programs_own(function):
+        return None
+    with torch.random.fork_rng(devices=()), beneath_levels():
+        try:
+            function(*tree_map(_small, args), **{name: tree_map(_small, value) for name, value in kwargs.items()})
+        except RuntimeError as error:
+            words = str(error)  # sizes are numbers, too
+            return f"RuntimeError: {words}" if "without overflow" in words and "int64" not in words else None
+        except Exception:  # of what is made smaller here, and no news
+            return None
+    return None
+
+
+def _small(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        sizes = [min(hint_of(size), _SMALL) for size in value.shape]
+        return torch.zeros(sizes, dtype=value.dtype).requires_grad_(value.requires_grad)
+    if isinstance(value, torch.device):
+        return torch.device("cpu")
+    real = hint_of(value) if isinstance(value, SYMBOLIC) else value
+    return max(-1, min(real, 1)) if type(real) is int else real  # a size, or a place
 
 
 def is_programs_own(function: Callable[..., Any]) -> bool:

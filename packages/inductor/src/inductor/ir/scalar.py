@@ -5,7 +5,6 @@ Flows in: what a lowering writes, e.g. `x * 0.5 * (1 + prim.erf(x))`. Flows out:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,18 +156,10 @@ def lift(value: Scalar | Number | Expr, dtype: torch.dtype) -> Scalar:
     if isinstance(value, Scalar):
         return value
     if isinstance(value, bool | int | float):
-        return Scalar(ops.constant(held(value, dtype), dtype))
+        return Scalar(ops.constant(value, dtype))
     expr = value if isinstance(value, sympy.Basic) else expr_of(value)
     made = ops.index_expr(expr, torch.int64 if expr.is_integer else torch.float64)
     return convert(Scalar(made), dtype)
-
-
-def held(value: Number, dtype: torch.dtype) -> Number:
-    """A number as a dtype of integers holds it: without its fraction, and as many bits of it as there are."""
-    if dtype.is_floating_point or dtype is torch.bool or not math.isfinite(value):
-        return value
-    limits = torch.iinfo(dtype)
-    return (int(value) - limits.min) % (1 << limits.bits) + limits.min
 
 
 def index_value(expr: Any, dtype: torch.dtype = torch.int64) -> Scalar:

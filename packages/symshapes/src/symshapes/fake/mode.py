@@ -24,7 +24,6 @@ from symshapes.infra_mode import InfraMode
 from symshapes.node import SymNode
 from symshapes.rules import matmul, registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_shape, sure
-from symshapes.rules.number_ranges import require_in_range
 from symshapes.rules.registry import DataDependentError, rule_and_facts
 from symshapes.rules.views import view_may_be
 
@@ -395,7 +394,7 @@ class FakeMode(InfraMode):
         rule, facts = rule_and_facts(func)
         if rule is not None and not facts.needs_data:
             with _torch.no_torch_function():
-                self._run_rule(func, rule, args, kwargs)
+                self._run_rule(rule, args, kwargs)
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where one like it was asked for before."""
@@ -415,10 +414,10 @@ class FakeMode(InfraMode):
         try:
             plan = memo.get(key, memo)
         except TypeError:  # an argument is not hashable: no memo
-            return self._run_rule(func, rule, args, kwargs)
+            return self._run_rule(rule, args, kwargs)
         if plan is memo:
             made = 0 if self.shape_env is None else self.shape_env.count
-            plan = self._run_rule(func, rule, args, kwargs)
+            plan = self._run_rule(rule, args, kwargs)
             if self.shape_env is not None and self.shape_env.count != made:
                 return plan  # a size that only the data says: another one each time
             if len(memo) >= registry.MEMO_BOUND:
@@ -459,12 +458,11 @@ class FakeMode(InfraMode):
         told = [number if type(number) is int else number.node.expr for number in numbers]
         return (len(meta.size), *told, meta.dtype, meta.device, meta.flags)
 
-    def _run_rule(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        metas = [self._to_meta(value) for value in args]
-        named = {name: self._to_meta(value) for name, value in kwargs.items()}
-        plan = rule(*metas, **named)
-        require_in_range(func, metas, named, plan)
-        return plan
+    def _run_rule(self, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return rule(
+            *[self._to_meta(value) for value in args],
+            **{name: self._to_meta(value) for name, value in kwargs.items()},
+        )
 
     def _to_meta(self, value: Any) -> Any:
         if isinstance(value, FakeTensor):
@@ -539,9 +537,6 @@ class FakeMode(InfraMode):
 
     def _fall_back(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         registry.count_missing(func)
-        if func.namespace == "aten":  # the program's own do as they like
-            named = {name: self._to_meta(value) for name, value in kwargs.items()}
-            require_in_range(func, [self._to_meta(value) for value in args], named, None)
         return run_meta_kernel(self, func, args, kwargs)
 
 
