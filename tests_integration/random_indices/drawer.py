@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import TypeAlias
@@ -47,7 +48,7 @@ class Drawer:
         dims = random.choice((1, 2, 2, 3, 3, 4))
         while True:
             size = tuple(0 if random.random() < 0.01 else random.choice(SIZES) for _ in range(dims))
-            if product(size) <= MOST // 2:
+            if math.prod(size) <= MOST // 2:
                 break
         order = list(range(dims))
         if random.random() < 0.4:
@@ -145,6 +146,30 @@ class Drawer:
         if not found:
             return None
         return found[-1] if self.random.random() < 0.6 else self.random.choice(found)
+
+    def pair(self, wanted: Callable[[Tensor], bool], *, exact: bool = False) -> tuple[str, str] | None:
+        """A value and what broadcasts with it."""
+        name = self.pick(wanted, exact=exact)
+        return None if name is None else (name, self._operand(name, exact))
+
+    def _operand(self, name: str, exact: bool) -> str:
+        """What broadcasts with a value, of any dtype."""
+        random, t = self.random, self.values[name]
+        fits = []
+        for other, value in self.values.items():
+            if exact and other in self.inexact:
+                continue
+            with contextlib.suppress(RuntimeError):
+                if math.prod(torch.broadcast_shapes(value.shape, t.shape)) <= MOST:
+                    fits.append(other)
+        kind = random.randrange(5)
+        if kind == 0 and t.dim():
+            return f"arange({self.size(t.size(-1))}, {self.dtype()})"
+        if kind == 1 and t.dim():
+            return self.arithmetic(tuple(t.shape))
+        if kind == 2 and t.dim():
+            return f"{name}.flip(0)"
+        return random.choice(fits) if fits else name
 
     def number(self, low: int, high: int) -> int:
         return self.random.randint(low, high)
@@ -272,13 +297,6 @@ class Unsound(Exception):
     """What was drawn is of no use."""
 
 
-def product(size: tuple[int, ...]) -> int:
-    found = 1
-    for n in size:
-        found *= n
-    return found
-
-
 def is_small(value: Tensor) -> bool:
     value = value.detach()
     if not value.is_floating_point() or value.numel() == 0:
@@ -302,30 +320,3 @@ def ints(t: Tensor) -> bool:
 
 def floats(t: Tensor) -> bool:
     return t.is_floating_point()
-
-
-def coprime(a: int, b: int) -> bool:
-    while b:
-        a, b = b, a % b
-    return a == 1
-
-
-def operand(d: Drawer, t: Tensor, name: str, *, exact: bool = False) -> str:
-    """What broadcasts with it, of any dtype."""
-    random = d.random
-    fits = []
-    for other, value in d.values.items():
-        if exact and other in d.inexact:
-            continue
-        with contextlib.suppress(RuntimeError):
-            if product(torch.broadcast_shapes(value.shape, t.shape)) <= MOST:
-                fits.append(other)
-    kind = random.randrange(5)
-    if kind == 0 and t.dim():
-        n = t.size(-1)
-        return f"arange({d.size(n)}, {d.dtype()})"
-    if kind == 1 and t.dim():
-        return d.arithmetic(tuple(t.shape))
-    if kind == 2 and t.dim():
-        return f"{name}.flip(0)"
-    return random.choice(fits) if fits else name

@@ -6,13 +6,14 @@ Out: a `Program`. Floats are small multiples of a power of two as long as anythi
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from dataclasses import replace
 from random import Random
 
 import torch
 
-from .drawer import MOST, SIZES, Drawer, Family, Unsound, is_small, product
+from .drawer import MOST, SIZES, Drawer, Family, Unsound, is_small
 from .program import Program, names
 from .values import decided, float_, in_place, inexact, logical, reduced, whole
 from .views import image, indexed, join, numbered, pad, scattered, view
@@ -48,7 +49,7 @@ def _with_others(random: Random, program: Program) -> Program:
         others = {n: random.choice(SIZES) if random.random() < 0.5 else n for n in sizes}
         made = tuple(replace(each, size=tuple(others[n] for n in each.size)) for each in program.inputs)
         k = random.randint(-3, 6)
-        if (made, k) == (program.inputs, program.numbers[0]) or any(product(each.size) > MOST for each in made):
+        if (made, k) == (program.inputs, program.numbers[0]) or any(math.prod(each.size) > MOST for each in made):
             continue
         args = [each.make("cpu") for each in made]
         for arg in args:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from .drawer import SIZES, Drawer, floats, ints, operand
+from .drawer import SIZES, Drawer, floats, ints
 
 
 def whole(d: Drawer) -> str | None:
     """Arithmetic of whole numbers."""
-    name = d.pick(ints)
-    if name is None:
+    if (found := d.pair(ints)) is None:
         return None
-    t, random = d.values[name], d.random
-    other = operand(d, t, name)
-    if floats(d.values[other]) if other in d.values else False:
+    (name, other), random = found, d.random
+    if other in d.values and floats(d.values[other]):
         other = name
     c = random.choice((1, 2, 3, 4, 5, 7, 8, 16, 100, -1, -2, -3, -7))
     p = abs(c)
@@ -33,11 +31,9 @@ def whole(d: Drawer) -> str | None:
 
 def float_(d: Drawer) -> str | None:
     """Arithmetic of floats, without rounding."""
-    name = d.pick(floats)
-    if name is None:
+    if (found := d.pair(floats)) is None:
         return None
-    t, random = d.values[name], d.random
-    other = operand(d, t, name)
+    (name, other), random = found, d.random
     c = random.choice((1, 2, 3, 0.5, -1, -2))
     return random.choice(
         (
@@ -49,11 +45,9 @@ def float_(d: Drawer) -> str | None:
 
 def decided(d: Drawer) -> str | None:
     """By floats, which are exact."""
-    name = d.pick(floats, exact=True)
-    if name is None:
+    if (found := d.pair(floats, exact=True)) is None:
         return None
-    t = d.values[name]
-    other = operand(d, t, name, exact=True)
+    name, other = found
     return d.random.choice(
         (
             f"{name} > 0", f"{name} >= {other}", f"{name}.floor()", f"{name}.trunc().clamp(0, 99).to({d.dtype()})",
@@ -64,11 +58,9 @@ def decided(d: Drawer) -> str | None:
 
 
 def logical(d: Drawer) -> str | None:
-    name = d.pick(lambda t: t.dtype == torch.bool)
-    if name is None:
+    if (found := d.pair(lambda t: t.dtype == torch.bool)) is None:
         return None
-    t = d.values[name]
-    other = operand(d, t, name)
+    name, other = found
     return d.random.choice(
         (
             f"~{name}", f"{name} & {name}.flip(-1)", f"{name}.to(torch.{d.random.choice(('int8', 'int64', 'float32', 'uint8'))})", f"torch.where({name}, {other}, 1)",

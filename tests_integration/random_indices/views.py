@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from .drawer import SIZES, Drawer, coprime, ints
+from .drawer import SIZES, Drawer, ints
 
 
 def view(d: Drawer) -> str | None:
@@ -249,7 +251,7 @@ def scattered(d: Drawer) -> str | None:
     if kind == 1:
         return more and f"{name}.index_add({dim}, ({more}), {name}.narrow({dim}, 0, {length}))"
     # Of a number of rows, in another order each: positions that differ.
-    factor = next((c for c in (random.randint(2, 9), 7, 5, 3, 1) if coprime(c, n)), 1)
+    factor = next((c for c in (random.randint(2, 9), 7, 5, 3, 1) if math.gcd(c, n) == 1), 1)
     one_each = f"((arange({d.size(n)}) * {factor} + {random.randint(0, 9)}) % {d.size(max(n, 1))})"
     shape = [1] * t.dim()
     shape[dim] = n
