@@ -200,7 +200,9 @@ def test_explains_the_first_failure():
     assert made.explain_failure(([0, 6],)) == "x[1] == 5"
     assert made.texts[made.failing(([0, 6],))] == "x[1] == 5"
     missing = program(Guard(Item(X, 7), GuardKind.EQUALS, 5))
-    assert missing.explain_failure(([0],)) == "x[7] can be read"
+    assert missing.explain_failure(([0],)) == "x[7] == 5"  # nor is it anything else
+    deeper = program(Guard(Item(Item(X, 7), 0), GuardKind.EQUALS, 5))
+    assert deeper.explain_failure(([0],)) == "x[7] can be read"
 
 
 def test_too_few_arguments():

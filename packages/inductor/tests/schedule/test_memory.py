@@ -108,7 +108,7 @@ def test_what_is_held_does_not_add_to_the_peak() -> None:
         between = torch.mm(x, w)
         another = torch.mm(between, between[:1].t())
         third = torch.mm(x, x)
-        large = torch.mm(peak, peak)
+        large = torch.addmm(third[:1, :1], peak, peak)  # so that none of the results can wait for it
         return third, one, another, torch.mm(large, large[:, :1])
 
     wide, small, large = torch.rand(6, 18), torch.rand(1, 1), torch.rand(12, 12)  # nothing cancels out
@@ -180,3 +180,18 @@ def test_of_orders_with_one_worst_moment_the_one_with_less_memory_in_all() -> No
     second = next(at for at, line in enumerate(lines) if "in arg2" in line)
     assert sum("_sum" in line for line in lines[:second]) == 2, lines  # of the first product, too
     check_schedule(program, *inputs)
+
+
+def test_large_results_that_nothing_waits_for_come_behind_the_worst_moment() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result = torch.mm(x[:, :1], x[:1])  # of what is there anyway
+        made = torch.mm(x, w)
+        small = torch.mm(made, made[:1].t())  # takes less room than what it is made of
+        wide = torch.mm(x, torch.cat([w, w], 1))
+        return result, small, torch.mm(wide, wide[:1].t())
+
+    plan = check_schedule(f, X, torch.rand(6, 20))
+    order = [name for step in plan.steps for name in (step.loop if hasattr(step, "loop") else step.op).writes]
+    result, small, _ = (order.index(out.buffer) for out in plan.program.outputs)
+    wide = max(at for at, name in enumerate(order) if tuple(plan.program.buffers[name].size) == (6, 40))
+    assert small < wide < result, str(plan)

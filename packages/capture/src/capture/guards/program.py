@@ -238,9 +238,12 @@ class _ProgramBuilder:
             if register >= part.registers:
                 part.registers = register + 1
             instructions.append((operation, register, parent, number, value, len(texts)))
-            reading = Guard(source, GuardKind.READABLE)
-            texts.append(reading)
-            readings.append(reading)
+            if node.guards:
+                texts.append(node.guards[0])  # which fails as well where there is nothing to read
+            else:
+                reading = Guard(source, GuardKind.READABLE)
+                texts.append(reading)
+                readings.append(reading)
             if called:
                 if source in self.roots:
                     self.fixed.append((node, ("root", self.roots[source], None)))

@@ -1,13 +1,13 @@
 """The order kernels and extern calls run in.
 
 Flows in: fused nodes. Flows out: the same nodes so that each runs after what it needs, in program order or, where that
-keeps less memory alive at the worst moment, with what frees memory first.
+keeps less memory alive at the worst moment, with what frees memory first and large results behind that moment.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from inductor.ir.program import LoopOp, StridedView
 from inductor.schedule.nodes import Graph, Node, writes
@@ -27,7 +27,36 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     orders = plain, shrinking, smallest
     found = [_worst_and_all(graph, each) for each in orders]
     chosen = 1 if found[1] < found[0] else 0
-    return orders[2 if found[2][0] < found[chosen][0] else chosen]
+    chosen = 2 if found[2][0] < found[chosen][0] else chosen
+    return _late(graph, orders[chosen], {node.order for node, behind in zip(nodes, users, strict=True) if not behind})
+
+
+def _late(graph: Graph, nodes: list[Node], free: Collection[int]) -> list[Node]:
+    """The same order, but for results that are larger than what only they are made of from here on: those come behind the worst moment, as
+    gradients of weights that a backward could compute at once.
+
+    Args:
+        free: positions in the program of those nodes that nothing waits for.
+    """
+    live = alive(graph, [[node] for node in nodes])
+    while True:
+        worst = max(live)
+        at = len(live) - 1 - live[::-1].index(worst)
+        read_last = {name: moment for moment, node in enumerate(nodes) for name in node.reads}
+        moved: list[Node] = []
+        for node in nodes[:at]:
+            if node.order in free:
+                made = sum(graph.bytes(name) for name in writes(node) if name in graph.kept)
+                held = sum(graph.bytes(name) for name in node.reads if graph.ends(name) and read_last[name] < at)
+                moved += [node] * (made > held)
+        places = {node.order for node in moved}
+        others = [node for node in nodes if node.order not in places]
+        behind = at + 1 - len(moved)
+        other = [*others[:behind], *moved, *others[behind:]]
+        then = alive(graph, [[node] for node in other])
+        if max(then) >= worst:
+            return nodes
+        nodes, live = other, then
 
 
 def _worst_and_all(graph: Graph, nodes: Sequence[Node]) -> tuple[int, int]:
