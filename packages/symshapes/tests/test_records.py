@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 import symshapes
+from symshapes import records
 
 WAYS = [
     {},
@@ -166,6 +167,7 @@ def test_bare_decorator_and_subclass_that_is_not_frozen() -> None:
 
 def test_compiles_nothing_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
+    records._init_code.cache_clear()
 
     def hear(event: str, args: Any) -> None:
         if on and event == "compile" and "__init__" in str(args[0]):
@@ -176,6 +178,9 @@ def test_compiles_nothing_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     base, _ = classes(symshapes.dataclass, frozen=True)
     assert not compiled
     base(1), base(2)
+    assert len(compiled) == 1
+    same_form, _ = classes(symshapes.dataclass, frozen=True)
+    assert same_form(3) != same_form(4) and same_form.__init__ is not base.__init__
     on = False
     assert len(compiled) == 1
 
@@ -281,3 +286,20 @@ def test_a_field_without_a_default_after_one_with_is_refused(dataclass: Any) -> 
         with pytest.raises(TypeError, match="non-default argument 'b' follows default argument"):
             dataclass(type("Wrong", (), {"__annotations__": {"a": Any, "b": Any}, "a": default}))
     dataclass(type("Right", (), {"__annotations__": {"a": Any, "b": Any}, "a": 1, "b": field(kw_only=True)}))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_fields_of_any_names(frozen: bool) -> None:
+    def made(dataclass: Callable[..., Any]) -> Any:
+        @dataclass(frozen=frozen)
+        class Names:
+            _1: int
+            _0: int
+            _set: int = 3
+            make: list[int] = field(default_factory=list)
+            _new3: str = field(default="_0", kw_only=True)
+
+        return Names(7, 8), Names(_0=1, _1=2, _set=4, make=[5], _new3="n"), inspect.signature(Names)
+
+    ours, standard = made(symshapes.dataclass), made(dataclasses.dataclass)
+    assert [str(each) for each in ours] == [str(each) for each in standard]

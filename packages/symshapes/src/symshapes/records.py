@@ -13,8 +13,8 @@ import inspect
 import operator
 import reprlib
 from collections.abc import Callable, Mapping
-from types import FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from types import CellType, CodeType, FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -185,42 +185,88 @@ class _Ungiven:
 
 
 def _written(cls: Any, frozen: bool, slots: bool) -> Any:
+    """The class's `__init__`: that of classes of its form, with its own names."""
     every = fields_of(cls)
-    names: dict[str, Any] = {"_set": object.__setattr__, "_ungiven": _Ungiven()}
-    parameters: dict[bool, list[str]] = {False: [], True: []}
-    body = []
-    for name, each in every.items():
-        value = name
+    forms: list[_Form] = []
+    values: dict[str, Any] = {"_set": object.__setattr__, "_ungiven": _Ungiven()}
+    defaults: dict[str, Any] = {}
+    for place, (name, each) in enumerate(every.items()):
         if each.default_factory is not dataclasses.MISSING:
-            names[f"_new_{name}"] = each.default_factory
-            value = f"_new_{name}() if {name} is _ungiven else {name}" if each.init else f"_new_{name}()"
-        if each.init:
-            parameter = name
-            if each.default is not dataclasses.MISSING:
-                names[f"_default_{name}"] = each.default
-                parameter = f"{name}=_default_{name}"
-            elif each.default_factory is not dataclasses.MISSING:
-                parameter = f"{name}=_ungiven"
-            parameters[bool(each.kw_only)].append(parameter)
-        elif value == name:  # a default of the class, which is no longer there where it has slots
-            if not slots or each.default is dataclasses.MISSING:
-                continue
-            names[f"_default_{name}"] = each.default
-            value = f"_default_{name}"
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    by_name = ["*", *parameters[True]] if parameters[True] else []
-    given = ", ".join(["self", *parameters[False], *by_name])
-    lines = "\n  ".join(body or ["pass"])
-    text = f"def make({', '.join(names)}):\n def __init__({given}):\n  {lines}\n return __init__"
-    module: dict[str, Any] = {}
+            values[f"_new{place}"] = each.default_factory
+            if each.init:
+                defaults[name] = values["_ungiven"]
+        elif each.default is not dataclasses.MISSING:
+            # Of a field that nobody gives, it is no longer there where the class has slots.
+            values[f"_default{place}"] = defaults[name] = each.default
+        forms.append(_Form.of(each, slots))
+    code = _init_code(tuple(forms), frozen, hasattr(cls, "__post_init__"))
+    own = {f"_{place}": name for place, name in enumerate(every)}
+    code = code.replace(
+        co_varnames=tuple(own.get(name, name) for name in code.co_varnames),
+        co_names=tuple(own.get(name, name) for name in code.co_names),
+        co_consts=tuple(own.get(value, value) if type(value) is str else value for value in code.co_consts),
+        co_qualname=f"{cls.__qualname__}.__init__",
+    )
     # As the class's own code: whoever asks where it comes from finds its module.
-    exec(text, {"__name__": cls.__module__, "__builtins__": __builtins__}, module)
-    function = module["make"](**names)
-    function.__qualname__ = f"{cls.__qualname__}.__init__"
+    module = {"__name__": cls.__module__, "__builtins__": __builtins__}
+    closure = tuple(CellType(values[name]) for name in code.co_freevars)
+    by_place = tuple(
+        defaults[name] for name, each in every.items() if name in defaults and each.init and not each.kw_only
+    )
+    function = FunctionType(code, module, "__init__", by_place or None, closure)
+    function.__kwdefaults__ = {
+        name: defaults[name] for name, each in every.items() if name in defaults and each.init and each.kw_only
+    } or None
     function.__annotations__ = {name: each.type for name, each in every.items() if each.init} | {"return": None}
     return function
+
+
+class _Form(NamedTuple):
+    """What of a field its place in an `__init__` depends on."""
+
+    given: bool
+    by_name: bool
+    made: bool
+    has_default: bool
+
+    @classmethod
+    def of(cls, each: dataclasses.Field[Any], slots: bool) -> _Form:
+        """`slots`: a default that the class has is to be set."""
+        made = each.default_factory is not dataclasses.MISSING
+        return cls(each.init, bool(each.kw_only), made, slots and each.default is not dataclasses.MISSING)
+
+
+@functools.cache
+def _init_code(forms: tuple[_Form, ...], frozen: bool, goes_on: bool) -> CodeType:
+    """Of fields that are called by their places, with what else it takes from around it. Classes have few forms: each is compiled once.
+
+    Args:
+        goes_on: by `__post_init__`.
+    """
+    body, around = [], ["_set", "_ungiven"]
+    for place, each in enumerate(forms):
+        name = value = f"_{place}"
+        if each.made:
+            around.append(f"_new{place}")
+            value = f"_new{place}() if {name} is _ungiven else {name}" if each.given else f"_new{place}()"
+        elif not each.given:
+            if not each.has_default:
+                continue
+            around.append(f"_default{place}")
+            value = f"_default{place}"
+        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if goes_on:
+        body.append("self.__post_init__()")
+    by_place, by_name = (
+        [f"_{at}" for at, each in enumerate(forms) if each.given and each.by_name is kind] for kind in (False, True)
+    )
+    given = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
+    lines = "\n  ".join(body or ["pass"])
+    text = f"def make({', '.join(around)}):\n def __init__({given}):\n  {lines}\n return __init__"
+    module: dict[str, Any] = {}
+    exec(text, module)
+    code: CodeType = module["make"](*around).__code__
+    return code
 
 
 def _values(names: list[str]) -> Callable[[Any], Any]:
