@@ -7,6 +7,7 @@ read by Python.
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -91,9 +92,9 @@ def _flag_at(setting: Setting, context: int, size: int) -> int | None:
     pairs = _observed(setting, lambda: ctypes.string_at(context, size))
     if {public for _, public in pairs} != {True, False}:
         return None
-    wanted = tuple(public for _, public in pairs)
-    bytes_by_place = zip(*(observed[: max(size - 7, 0)] for observed, _ in pairs), strict=True)
-    found = [at for at, observed in enumerate(bytes_by_place) if observed == wanted]
+    on = next(observed for observed, public in pairs if public)
+    places = (each.start() for each in re.finditer(b"\1", on[: max(size - 7, 0)]))  # few bytes are 1
+    found = [at for at in places if all(observed[at] == public for observed, public in pairs)]
     return context + found[0] if len(found) == 1 else None
 
 

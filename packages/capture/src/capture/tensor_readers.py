@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,9 @@ def configure_tensors(native: bool = True) -> bool:
     One reader that fails makes them all attributes: the native check reads a tensor as a whole.
     """
     tensor_codes.cache_clear()  # none could be read the other way
-    with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):  # whatever is in force at import
+    # Whatever is in force at import. A device that is asked for looks at each call.
+    here = nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+    with torch.inference_mode(False), torch.enable_grad(), here:
         samples = _samples()
         offset = _handle_offset(samples) if native else 0
         addresses = _tensor_addresses(samples, offset)
