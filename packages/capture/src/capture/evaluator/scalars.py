@@ -377,17 +377,19 @@ class ScalarTensors:
             isinstance(target, str) or is_recorded_builtin(target) or getattr(operator, target.__name__, None) is target
         ):
             return
-        if any(isinstance(arg, torch.Tensor) and self._of(arg) is None for arg in args):
-            return
-        tensors = [leaf for leaf in _leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
-        if any(inside(each).storage_key == result.storage_key for each in tensors):
-            return  # a view: what its storage holds is known or not
-        made_of, named_of = _mapped(self._argument, args, kwargs)
+        if (target if isinstance(target, str) else target.__name__) in self._python_kernels:
+            return  # what that does is done when the program runs
+        known: dict[int, Held] = {}
+        for leaf in _leaves(args, kwargs):
+            if isinstance(leaf, torch.Tensor):
+                held = self._of(leaf)
+                if held is None or inside(leaf).storage_key == result.storage_key:
+                    return  # of what is not known; or a view: what its storage holds is known or not
+                known[address(leaf)] = held
+        made_of, named_of = _mapped(lambda leaf: known.get(address(leaf)) or self._argument(leaf), args, kwargs)
         leaves = _leaves(made_of, named_of)
         if not all(isinstance(leaf, (Held, Term)) or type(leaf) in _PLAIN for leaf in leaves):
             return
-        if (target if isinstance(target, str) else target.__name__) in self._python_kernels:
-            return  # what that does is done when the program runs
         origins = {
             address(origin): origin for leaf in leaves if isinstance(leaf, (Held, Term)) for origin in leaf.origins
         }
