@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -28,6 +27,7 @@ from aotgrad.signature import (
     Signature,
 )
 from aotgrad.views import ViewStep
+from symshapes import fields_of
 
 
 class Unstorable(Exception):
@@ -96,7 +96,7 @@ def _written(value: Any) -> Any:
     if isinstance(value, pytree.TreeSpec):
         return _SPEC
     if _RECORDS.get(kind) is type(value):
-        return {kind: [_written(getattr(value, each.name)) for each in fields(value)]}
+        return {kind: [_written(getattr(value, name)) for name in fields_of(type(value))]}
     raise Unstorable(f"a {type(value).__qualname__}")
 
 
@@ -113,7 +113,7 @@ def _read(value: Any) -> Any:
 
 def _record(kind: Any, values: list[Any]) -> Any:
     if kind is Signature:
-        given = dict(zip((each.name for each in fields(Signature)), values, strict=True))
+        given = dict(zip(fields_of(Signature), values, strict=True))
         given["spec"] = pytree.tree_structure((0,) * len(given["outputs"]))
         return Signature(**given)
     return kind(*values)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import sympy
@@ -20,7 +19,7 @@ from inductor.device import JointKernel, JointPart, JointSource, Kernel, KernelA
 from inductor.ir.body import Body
 from inductor.ir.operations import OPERATIONS, Ref
 from inductor.parts import CHECKED, NATIVE, NATIVE_CALL, WRAPPER, KernelModule, Parts
-from symshapes import ExprWriter, read_exprs
+from symshapes import ExprWriter, fields_of, read_exprs
 
 PARTS, CONSTANTS = "parts.json", "constants.bin"
 
@@ -128,7 +127,7 @@ class _Writer:
             "inner": list(map(place, kernel.inner_sizes)),
             "variables": [list(map(place, kernel.body.outer_vars)), list(map(place, kernel.body.inner_vars))],
             "ops": [
-                [op.opcode, *(self.value(getattr(op, field.name)) for field in fields(op))] for op in kernel.body.ops
+                [op.opcode, *(self.value(getattr(op, name)) for name in fields_of(type(op)))] for op in kernel.body.ops
             ],
             "args": [[arg.name, arg.role, str(arg.dtype)] for arg in kernel.args],
             "symbols": list(map(place, kernel.symbols)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import aotgrad
 from inductor import Options
-from symshapes import dataclass, own_folders
+from symshapes import dataclass, fields_of, own_folders
 
 own_folders([str(Path(__file__).parent)])  # here, since all of this package that compiles imports the modes
 
@@ -45,7 +45,7 @@ class Mode:
             ValueError: an option has no such name; the message lists those there are.
         """
         values = {**self.options, **ours(given or {})}
-        valid = [one.name for one in fields(Options)]
+        valid = list(fields_of(Options))
         unknown = sorted(values.keys() - set(valid))
         if unknown:
             raise ValueError(f"unknown option {unknown[0]!r}; the options are {', '.join(valid)}")

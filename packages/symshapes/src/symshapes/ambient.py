@@ -12,13 +12,12 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import fields
 from typing import Any
 
 import torch
 from torch.utils import deterministic
 
-from symshapes.records import dataclass
+from symshapes.records import dataclass, fields_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Ambient:
 
     def text(self) -> str:
         """All facts, one a line: what cache keys hash."""
-        return "\n".join(f"{field.name}: {_plain(getattr(self, field.name))}" for field in fields(self))
+        return "\n".join(f"{name}: {_plain(getattr(self, name))}" for name in fields_of(type(self)))
 
 
 _fixed: ContextVar[Ambient | None] = ContextVar("ambient", default=None)

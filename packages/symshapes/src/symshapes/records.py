@@ -150,7 +150,12 @@ class _Standard:
 
     @functools.cached_property
     def made(self) -> Any:
-        members = {"__annotations__": {name: each.type for name, each in self._every.items()}, **self._every}
+        kinds = {name: each.type for name, each in self._every.items()}
+        members = {
+            "__doc__": "Without words the library makes some of the signature.",
+            "__annotations__": kinds,
+            **self._every,
+        }
         decorate = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self._frozen)
         return decorate(type("Standard", (), members))
 
