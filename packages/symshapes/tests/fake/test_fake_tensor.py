@@ -340,3 +340,19 @@ def test_another_of_the_same_metadata():
     assert (other.shape, other.stride(), other.dtype, other.device) == (x.shape, x.stride(), x.dtype, x.device)
     assert other.storage_key != x.storage_key
     assert other.fake_mode is mode
+
+
+def test_a_mode_that_forgot_its_tensors_goes_at_once() -> None:
+    """Each capture has one: not only once cycles are looked for."""
+    real, mode = torch.ones(2), FakeMode()
+    with mode:
+        mode.from_tensor(real).to(torch.float64, copy=True)
+    gone = [weakref.ref(mode), weakref.ref(mode._converter._storages._entries)]
+    mode.forget_tensors()
+    gc.collect()
+    gc.disable()
+    try:
+        del mode
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()

@@ -22,16 +22,21 @@ class _Held(weakref.ref[Any]):
     place: int
 
 
+class _Entries(dict[int, tuple[_Held, Any]]):
+    __slots__ = ("__weakref__",)
+
+
 class _Memo:
     """What is known of objects, by identity, for as long as they live."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[_Held, Any]] = {}
-        entries = self._entries
+        self._entries = _Entries()
+        there = weakref.ref(self._entries)  # they hold this function: with them it goes at once
 
         def forget(gone: Any) -> None:
-            entry = entries.get(gone.place)
-            if entry is not None and entry[0] is gone:
+            entries = there()
+            entry = None if entries is None else entries.get(gone.place)
+            if entries is not None and entry is not None and entry[0] is gone:
                 del entries[gone.place]
 
         self._forget = forget

@@ -187,8 +187,9 @@ class FakeMode(InfraMode):
         return self._converter.convert(t, source, policy, alike, symbolic_strides)
 
     def forget_tensors(self) -> None:
-        """Hold no reference to a real tensor, not even a weak one: the next conversion of one makes another fake."""
+        """Hold no reference to a tensor, to a real one not even a weak one: the next conversion of one makes another fake."""
         self._converter.forget_tensors()
+        self._copied = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
