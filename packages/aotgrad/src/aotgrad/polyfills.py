@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aotgrad.products import of_products, of_running_products
 from symshapes import is_unbacked, taking_symbols
 
 
@@ -80,44 +81,6 @@ def _of_reflectors(function: Callable[..., Any]) -> Callable[..., Any]:
     return product
 
 
-class _Products(torch.autograd.Function):
-    """Running products. Autograd's own derivative asks whether there are zeros; of fake numbers it takes three calls for each element of the dimension."""
-
-    @staticmethod
-    def forward(ctx: Any, input: Tensor, dim: int) -> Tensor:
-        products = torch.cumprod(input, dim)
-        ctx.save_for_backward(input, products)
-        ctx.dim = dim
-        return products
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable  # where an element is zero, what `where` leaves out has derivatives
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (gradient,), (input, products), dim = gradients, ctx.saved_tensors, ctx.dim
-        zero = input == 0
-        zeros = zero.cumsum(dim)
-        # Before the first zero: what each product owes to an element is itself by the element.
-        shares = torch.where(zeros == 0, gradient * products, 0)
-        owed = shares.flip(dim).cumsum(dim).flip(dim) / torch.where(zero, 1, input)
-        # The first zero: the products up to the second one, had it been 1. Behind it nothing counts.
-        first = zero & (zeros == 1)
-        without = torch.where(first, 1, input).cumprod(dim)
-        at_first = torch.where(zeros == 1, gradient * without, 0).sum(dim, keepdim=True)
-        return torch.where(first, at_first, torch.where(zeros == 0, owed, 0)), None
-
-
-def _running_products(function: Callable[..., Any]) -> Callable[..., Any]:
-    def cumprod(input: Tensor, dim: Any, *, dtype: torch.dtype | None = None, **named: Any) -> Any:
-        wanted = dtype or (input.dtype if isinstance(input, Tensor) else None)
-        if named or not isinstance(dim, int) or wanted is None or not (wanted.is_floating_point and input.dim()):
-            return function(input, dim, dtype=dtype, **named)
-        if not (input.requires_grad and torch.is_grad_enabled()):
-            return function(input, dim, dtype=dtype)
-        return _Products.apply(input.to(wanted), dim)  # type: ignore[no-untyped-call]
-
-    return cumprod
-
-
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *args: Any, **named: Any
 ) -> Any:
@@ -145,8 +108,10 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     operator.pow: _power_by(operator.pow),
     "pow": _power_by(torch.Tensor.pow),
     "__pow__": _power_by(torch.Tensor.__pow__),
-    torch.cumprod: _running_products(torch.cumprod),
-    "cumprod": _running_products(torch.Tensor.cumprod),
+    torch.cumprod: of_running_products(torch.cumprod),
+    "cumprod": of_running_products(torch.Tensor.cumprod),
+    torch.prod: of_products(torch.prod),
+    "prod": of_products(torch.Tensor.prod),
     torch.linalg.householder_product: _of_reflectors(torch.linalg.householder_product),
     torch.orgqr: _of_reflectors(torch.orgqr),
     "orgqr": _of_reflectors(torch.Tensor.orgqr),

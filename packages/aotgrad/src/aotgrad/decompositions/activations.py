@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.precision import in_opmath, widen
+from aotgrad.decompositions.precision import in_opmath, number, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
@@ -175,8 +175,8 @@ def softplus_backward(grad: Tensor, x: Tensor, beta: Any, threshold: Any) -> Ten
 @decomposition(aten.threshold.default)
 def threshold(x: Tensor, threshold: Any, value: Any) -> Tensor:
     """`value` where x is not above the threshold, else x."""
-    if not x.is_floating_point():  # the kernel converts both numbers to the dtype of `x`
-        threshold, value = int(threshold), int(value)
+    # The kernel converts both numbers to the dtype of `x`.
+    threshold, value = number(threshold, x.dtype), number(value, x.dtype)
     return aten.where.ScalarSelf(widen(x) <= threshold, value, x)
 
 

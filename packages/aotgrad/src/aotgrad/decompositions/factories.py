@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.pointwise import number
+from aotgrad.decompositions.precision import number
 from aotgrad.decompositions.registry import decomposition
 from symshapes import ambient, inverse_permutation, is_dense, memory_order
 

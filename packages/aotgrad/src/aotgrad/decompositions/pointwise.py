@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous, laid_out_like
-from aotgrad.decompositions.precision import cast, in_opmath, widen
+from aotgrad.decompositions.precision import cast, in_opmath, number, widen
 from aotgrad.decompositions.registry import decomposition
 from symshapes import opmath_dtype
 
@@ -26,7 +26,7 @@ def addcmul(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tens
     if not _one_dtype(x, first, second):
         return NotImplemented
     if not (x.is_floating_point() or x.is_complex()):
-        value = int(value)  # as the kernel has it, which computes in integers
+        value = number(value, x.dtype)  # as the kernel has it, which computes in integers
     product = widen(first) * widen(second)
     return cast(widen(x) + (product if _is_one(value) else value * product), x.dtype)
 
@@ -73,19 +73,10 @@ def rsub(x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
         return aten.sub.Tensor(other, x, alpha=alpha)
     if not _is_one(alpha) or x.is_complex() or isinstance(other, complex) or x.dtype == torch.bool:
         return NotImplemented
+    if isinstance(other, float | torch.SymFloat) and not x.dtype.is_floating_point:
+        # An integer's negative may be beyond its dtype.
+        return aten.add.Tensor(aten.mul.Tensor(x, -1.0), other)
     return aten.add.Tensor(aten.neg.default(x), other)
-
-
-@decomposition(aten.clamp_min.default)
-def clamp_min(x: Tensor, min: Any) -> Tensor:
-    """`clamp` from below."""
-    return aten.clamp.default(x, min)
-
-
-@decomposition(aten.clamp_max.default)
-def clamp_max(x: Tensor, max: Any) -> Tensor:
-    """`clamp` from above."""
-    return aten.clamp.default(x, None, max)
 
 
 @decomposition(aten.clamp.Tensor)
@@ -159,19 +150,6 @@ def masked_fill_tensor(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 def _filled(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     fill = aten.full.default([], number(value, x.dtype), dtype=x.dtype, device=x.device)
     return contiguous(aten.where.self(mask, fill, x))
-
-
-def number(value: Any, dtype: torch.dtype) -> Any:
-    """A Python number of the kind that `dtype` holds; symbolic ones as they are."""
-    if type(value) not in (bool, int, float, complex):
-        return value
-    if dtype == torch.bool:
-        return bool(value)
-    if dtype.is_complex:
-        return complex(value)
-    if dtype.is_floating_point:
-        return float(value)
-    return int(value)
 
 
 @decomposition(aten.nan_to_num.default)

@@ -52,3 +52,18 @@ def in_opmath(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wide(value: Any) -> Any:
     return widen(value) if isinstance(value, torch.Tensor) and value.dtype in HALF_DTYPES else value
+
+
+def number(value: Any, dtype: torch.dtype) -> Any:
+    """A Python number of the kind that `dtype` holds; symbolic ones as they are."""
+    if type(value) not in (bool, int, float, complex):
+        return value
+    if dtype == torch.bool:
+        return bool(value)
+    if dtype.is_complex:
+        return complex(value)
+    if isinstance(value, complex):
+        value = value.real  # there is no more to it, which its operator has checked
+    if dtype.is_floating_point:
+        return float(value)
+    return int(value)

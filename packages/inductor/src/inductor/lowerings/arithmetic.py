@@ -172,7 +172,8 @@ def addcdiv(self: Scalar, tensor1: Scalar, tensor2: Scalar, *, value: Any = 1) -
 
 
 def _divisor_may_be_zero(other: Any, dtype: torch.dtype) -> bool:
-    return not dtype.is_floating_point and not (isinstance(other, int) and other != 0)
+    # A number is converted to the dtype without a check, and of 256 there is nothing left in 8 bits.
+    return not dtype.is_floating_point and not (isinstance(other, int) and other % (1 << 8 * dtype.itemsize) != 0)
 
 
 @lowering("div.Tensor_mode", "div.Scalar_mode")
@@ -413,6 +414,18 @@ def clamp(builder: Builder, self: TensorValue, min: Any = None, max: Any = None)
         return self if max is None else _smaller(self, max)
 
     return elementwise(builder, function, {"self": self, "min": min, "max": max})
+
+
+@pointwise("clamp_min")
+def clamp_min(self: Scalar, min: Scalar) -> Scalar:
+    """The larger one, and NaN where either is."""
+    return _larger(self, min)
+
+
+@pointwise("clamp_max")
+def clamp_max(self: Scalar, max: Scalar) -> Scalar:
+    """The smaller one, and NaN where either is."""
+    return _smaller(self, max)
 
 
 def _may_be_nan(number: Any) -> bool:

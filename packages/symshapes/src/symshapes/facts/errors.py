@@ -25,6 +25,8 @@ _KINDS = {
     torch.uint32: "UInt32",
     torch.uint64: "UInt64",
 }
+#: What C++ calls those that it has a word for.
+_WORDS = {torch.int32: "int", torch.float32: "float", torch.float64: "double"}
 
 
 def unlike_sizes(first: Any, second: Any, dim: int) -> RuntimeError:
@@ -58,3 +60,10 @@ def on_two_devices(first: torch.device, second: torch.device) -> RuntimeError:
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
     )
+
+
+def does_not_hold(dtype: torch.dtype) -> RuntimeError:
+    """A number that is to be converted to a dtype which does not hold it."""
+    name = str(dtype).removeprefix("torch.")
+    kind = f"c10::{_KINDS[dtype]}" if dtype.is_floating_point and dtype.itemsize < 4 else _WORDS.get(dtype, f"{name}_t")
+    return RuntimeError(f"value cannot be converted to type {kind} without overflow")

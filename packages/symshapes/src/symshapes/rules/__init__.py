@@ -10,6 +10,7 @@ from symshapes.rules import (  # noqa: F401
     indexing,
     matmul,
     normalization,
+    numbers,
     pointwise,
     pooling,
     views,

@@ -15,6 +15,7 @@ from symshapes.rules import layout
 from symshapes.rules.indexing import SCATTERS
 from symshapes.rules.indexing import index as indexed
 from symshapes.rules.layout import Size, TensorMeta, broadcast, numel, wrap_dim
+from symshapes.rules.numbers import require_held
 from symshapes.rules.pooling import UPSAMPLERS
 from symshapes.rules.registry import demand
 from symshapes.rules.views import as_strided, diagonal, select, slice_
@@ -238,9 +239,12 @@ def _gather(self: TensorMeta, dim: int, index: TensorMeta, **_: Any) -> None:
 
 
 @demand(*SCATTERS)
-def _scatter(self: TensorMeta, dim: int, index: TensorMeta, src: Any, *_: Any, **__: Any) -> None:
+def _scatter(
+    self: TensorMeta, dim: int, index: TensorMeta, src: Any = None, *_: Any, value: Any = None, **__: Any
+) -> None:
     if _is_empty(index):
         return
+    require_held(value if src is None else src, self.dtype)
     _same_rank(index, self, "self")
     _within(index, self.size, wrap_dim(dim, len(self.size)))
     if isinstance(src, TensorMeta):
@@ -253,7 +257,10 @@ def _is_empty(meta: TensorMeta) -> bool:
 
 
 @demand("index_add", "index_copy", "index_reduce")
-def _index_add(self: TensorMeta, dim: int, index: TensorMeta, source: TensorMeta, *_: Any, **__: Any) -> None:
+def _index_add(
+    self: TensorMeta, dim: int, index: TensorMeta, source: TensorMeta, *_: Any, alpha: Any = 1, **__: Any
+) -> None:
+    require_held(alpha, self.dtype)
     if not self.size or not source.size:
         return
     dim = wrap_dim(dim, len(self.size))

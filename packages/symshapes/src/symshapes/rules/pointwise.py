@@ -29,6 +29,7 @@ from symshapes.rules.layout import (
     strides_in_order,
     wrap_dim,
 )
+from symshapes.rules.numbers import require_alpha
 from symshapes.rules.registry import demand, rule
 
 
@@ -213,7 +214,7 @@ def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta
 
 
 @demand("sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
-def _sub(self: TensorMeta, other: Operand, **_: Any) -> None:
+def _sub(self: TensorMeta, other: Operand, alpha: Any = 1) -> None:
     truths = [
         operand.dtype is torch.bool if isinstance(operand, TensorMeta) else isinstance(operand, (bool, torch.SymBool))
         for operand in (self, other)
@@ -228,6 +229,7 @@ def _sub(self: TensorMeta, other: Operand, **_: Any) -> None:
             "Subtraction, the `-` operator, with a bool tensor is not supported. "
             "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
         )
+    require_alpha(self, other, alpha, taken=-1)
 
 
 @demand("relu")
@@ -325,10 +327,11 @@ def where_number(condition: TensorMeta, self: Operand, other: Operand) -> Tensor
 
 @rule("clamp", "clamp.Tensor")
 def clamp(self: TensorMeta, min: Operand = None, max: Operand = None) -> TensorMeta:
-    """Bounds promote with the input."""
+    """Bounds promote with the input, but numbers no floats."""
     operands = [self, *(bound for bound in (min, max) if bound is not None)]
-    dtype = result_dtype(operands)
-    return elementwise([operand for operand in operands if isinstance(operand, TensorMeta)], dtype)
+    tensors = [operand for operand in operands if isinstance(operand, TensorMeta)]
+    dtype = result_dtype(tensors if self.dtype.is_floating_point else operands)
+    return elementwise(tensors, dtype)
 
 
 @rule("clamp_min", "clamp_min.Tensor", "clamp_max", "clamp_max.Tensor")
