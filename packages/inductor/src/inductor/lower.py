@@ -437,7 +437,8 @@ class _Lowering:
     def _output(self, value: TensorValue, fake: torch.Tensor, any_layout: bool = False) -> StridedView:
         """A result laid out as in eager, or nearly so where it is copied to an input anyway (`any_layout`)."""
         strides = self.builder.sizes(fake.stride())
-        view = self.builder.strided(value, strides)
+        # Strides of dimensions of size 1, too: they lead nowhere, but a program can see them.
+        view = self.builder.strided(value, strides, exact=not any_layout)
         known = () if any_layout else zip(view.stride, strides, value.size, strict=True)
         if not is_empty(value.size) and any(size != 1 and not agree(a, b, fake) for a, b, size in known):
             raise NotImplementedError(f"an output of {value.dtype} with strides {strides}")

@@ -12,6 +12,7 @@ from inductor_tracing import trace
 from torch import fx
 
 from inductor.handlers.interpreter import run_program
+from inductor.ir.program import LoopOp
 from inductor.lower import lower
 from inductor.lowerings.views import clamped, from_front
 from symshapes import DimPolicy, FakeMode, ShapeEnv
@@ -38,7 +39,23 @@ def scaled(x: Any, w: Any) -> Any:
     return whole * (x.shape[0] / 4), whole + x.shape[1] ** 0.5, whole > x.shape[1] / 2, whole * (x.shape[1] // 2)
 
 
-@pytest.mark.parametrize("function", [heads, positions, scaled])
+def parts(x: Any, w: Any) -> Any:
+    s = x.shape[1]
+    half = torch.slice_scatter(x + 1, x[:, : s // 2] * 2, 1, 0, s // 2)
+    behind = torch.slice_scatter(x, x[:, s // 2 :] * 2, 1, s // 2)
+    return half, behind, torch.slice_scatter(x, x[1::2] * 2, 0, 1, None, 2), torch.slice_scatter(x, w.sum() + x, 0)
+
+
+def test_parts_of_symbolic_sizes_are_put_in_by_loops() -> None:
+    mode = FakeMode(ShapeEnv())
+    fakes = [mode.from_tensor(torch.randn(3, 5, 16), source="x", policy=[DimPolicy.DYNAMIC] * 2 + [DimPolicy.STATIC])]
+    fakes.append(mode.from_tensor(torch.randn(16, 8), source="w"))
+    with mode:
+        graph, _ = trace(parts, *fakes)
+    assert all(isinstance(op, LoopOp) for op in lower(graph, fakes).operations)
+
+
+@pytest.mark.parametrize("function", [heads, positions, scaled, parts])
 def test_one_program_serves_every_size(function: Any) -> None:
     mode = FakeMode(ShapeEnv())
     w = torch.randn(16, 8)

@@ -1,10 +1,15 @@
 """Memory of dead buffers is used again, and nothing is overwritten that is still read."""
 
+import sys
+
+import pytest
 import torch
 from inductor_schedules import check_schedule, run, scheduled
 from inductor_tracing import trace
 
 from inductor import Options, lower, schedule
+from inductor.schedule.nodes import build
+from inductor.schedule.order import alive
 
 X = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 
@@ -195,3 +200,29 @@ def test_large_results_that_nothing_waits_for_come_behind_the_worst_moment() -> 
     result, small, _ = (order.index(out.buffer) for out in plan.program.outputs)
     wide = max(at for at, name in enumerate(order) if tuple(plan.program.buffers[name].size) == (6, 40))
     assert small < wide < result, str(plan)
+
+
+def test_many_worst_moments_of_falling_height_do_not_take_the_square_of_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peaks = 40
+
+    def f(x: torch.Tensor, *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = []
+        for w in weights:
+            found.append(torch.mm(x[:, :1], x[:1]))
+            wide = torch.mm(x, w)
+            found.append(torch.mm(wide, wide[:1].t()))
+        return tuple(found)
+
+    # What is added at each peak by a result before it is a little less than what the next is lower.
+    weights = [torch.zeros(64, 67 * peaks - 66 * at) for at in range(peaks)]
+    program = lower(*trace(f, torch.zeros(64, 64), *weights))
+    looks = []
+    ordering = sys.modules["inductor.schedule.order"]
+    monkeypatch.setattr(ordering, "alive", lambda *args: looks.append(1) or alive(*args))
+    nodes = build(program).nodes
+    late = ordering._late(build(program), nodes, {node.order for node in nodes})
+    assert len(looks) < peaks / 2
+    live = [max(alive(build(program), [[node] for node in order])) for order in (nodes, late)]
+    assert live[1] < live[0]

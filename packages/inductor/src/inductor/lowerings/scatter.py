@@ -16,7 +16,7 @@ from inductor.ir.scalar import Scalar, convert, index_value, lift, masked, prim,
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.indexing import Positions, integer_indices, like_node, position
 from inductor.lowerings.registry import broadcast, elementwise, lowering, realize_if_costly
-from inductor.lowerings.views import from_front, reshaped, wrap
+from inductor.lowerings.views import clamped, from_front, reshaped, wrap
 from symshapes import HALF_DTYPES, FloorDiv, Mod, ambient
 
 Write = Callable[[Index], tuple[Index, Scalar]]
@@ -116,17 +116,17 @@ def slice_scatter(
 ) -> Any:
     """`self` with `src` in the place of a slice."""
     rank = len(self.size)
-    if not rank or is_empty(self.size) or not all(isinstance(v, int | None) for v in (start, end, step)):
+    if not rank or is_empty(self.size) or is_empty(src.size) or not isinstance(step, int):
         return NotImplemented
     dim = wrap(dim, rank)
     size = self.size[dim]
-    if not size.is_Integer:
+    # Where it begins and how many there are says where it ends; what begins at or behind the end has no elements.
+    first = clamped(start, size)
+    if first is None:
         return NotImplemented
-    first, last, _ = slice(start, end).indices(int(size))
-    if first >= last:
-        return NotImplemented
+    span = step * src.size[dim]
     src = builder.to_device(src, self.device)
-    if builder.destination(self) is not None and not is_empty(src.size):
+    if builder.destination(self) is not None:
 
         def write(at: Index) -> tuple[Index, Scalar]:
             return [*at[:dim], first + step * at[dim], *at[dim + 1 :]], convert(src.load(at), self.dtype)
@@ -136,10 +136,10 @@ def slice_scatter(
     def compute(index: Index) -> Scalar:
         at = index_value(index[dim])
         inside: Scalar | None = None
-        if first > 0:
-            inside = prim.ge(at, first)
-        if last < size:
-            below = prim.lt(at, last)
+        if first != 0:
+            inside = prim.ge(at, _bound(first))
+        if not (first + span - size).is_nonnegative:
+            below = prim.lt(at, _bound(first + span))
             inside = below if inside is None else inside & below
         offset = index[dim] - first
         if step > 1:
@@ -155,6 +155,11 @@ def slice_scatter(
         return where(inside, masked(inside, element, 0), self.load(index))
 
     return like_node(builder, compute, self, src, operations=3)
+
+
+def _bound(place: Expr) -> Any:
+    """A place to compare positions with."""
+    return int(place) if place.is_Integer else index_value(place)
 
 
 @lowering("select_scatter")
@@ -176,7 +181,7 @@ def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: i
         return scattered(builder, self, src.size, write)
 
     def compute(place: Index) -> Scalar:
-        here = prim.eq(index_value(place[dim]), int(at) if at.is_Integer else index_value(at))
+        here = prim.eq(index_value(place[dim]), _bound(at))
 
         def element() -> Scalar:
             return convert(src.load([*place[:dim], *place[dim + 1 :]]), self.dtype)

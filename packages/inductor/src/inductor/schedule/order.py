@@ -14,6 +14,10 @@ from inductor.schedule.nodes import Graph, Node, writes
 
 Rank = Callable[[int], tuple[int, ...]]
 
+_ROUNDS = 16
+"""How often results are moved behind what is the worst moment then: each time takes as long as all nodes, and there may be as many worst
+moments, one after the other a little better."""
+
 
 def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Topological order of `nodes`."""
@@ -39,7 +43,7 @@ def _late(graph: Graph, nodes: list[Node], free: Collection[int]) -> list[Node]:
         free: positions in the program of those nodes that nothing waits for.
     """
     live = alive(graph, [[node] for node in nodes])
-    while True:
+    for _ in range(_ROUNDS):
         worst = max(live)
         at = len(live) - 1 - live[::-1].index(worst)
         read_last = {name: moment for moment, node in enumerate(nodes) for name in node.reads}
@@ -55,8 +59,9 @@ def _late(graph: Graph, nodes: list[Node], free: Collection[int]) -> list[Node]:
         other = [*others[:behind], *moved, *others[behind:]]
         then = alive(graph, [[node] for node in other])
         if max(then) >= worst:
-            return nodes
+            break
         nodes, live = other, then
+    return nodes
 
 
 def _worst_and_all(graph: Graph, nodes: Sequence[Node]) -> tuple[int, int]:
