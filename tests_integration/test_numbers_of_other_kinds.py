@@ -9,17 +9,9 @@ import pytest
 import torch
 
 import meta
+from tests_integration.outcomes import outcome
 
 BYTES = torch.arange(256, dtype=torch.uint8)
-
-
-def outcome(fn: Callable[..., Any], *args: Any) -> Any:
-    try:
-        made = fn(*args)
-    except Exception as error:
-        return type(error), str(error)
-    made = made if isinstance(made, list) else [made]
-    return [(each.dtype, each.tolist()) for each in made]
 
 
 @pytest.mark.parametrize(

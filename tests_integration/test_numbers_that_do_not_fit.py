@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import meta
+from tests_integration.outcomes import outcome
 
 #: What is done with a number.
 PROGRAMS: dict[str, Callable[[Tensor, Any], Any]] = {
@@ -52,15 +53,6 @@ PROGRAMS: dict[str, Callable[[Tensor, Any], Any]] = {
     "foreach add": lambda x, n: list(torch._foreach_add([x, x], n)),
     "foreach clamp": lambda x, n: list(torch._foreach_clamp_max([x, x], n)),
 }
-
-
-def outcome(fn: Callable[..., Any], *args: Any) -> Any:
-    try:
-        made = fn(*args)
-    except Exception as error:
-        return type(error), str(error)
-    made = made if isinstance(made, list) else [made]
-    return [(each.dtype, str(each.tolist())) for each in made]
 
 
 def program(name: str, n: Any) -> Callable[[Tensor], Any]:

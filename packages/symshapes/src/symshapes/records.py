@@ -194,15 +194,16 @@ def _written(cls: Any, frozen: bool, slots: bool) -> Any:
     every = fields_of(cls)
     forms: list[_Form] = []
     values: dict[str, Any] = {"_set": object.__setattr__, "_ungiven": _Ungiven()}
-    defaults: dict[str, Any] = {}
+    by_place: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for place, (name, each) in enumerate(every.items()):
+        default: Any = each.default
         if each.default_factory is not dataclasses.MISSING:
-            values[f"_new{place}"] = each.default_factory
-            if each.init:
-                defaults[name] = values["_ungiven"]
-        elif each.default is not dataclasses.MISSING:
-            # Of a field that nobody gives, it is no longer there where the class has slots.
-            values[f"_default{place}"] = defaults[name] = each.default
+            values[f"_new{place}"], default = each.default_factory, values["_ungiven"]
+        else:
+            values[f"_default{place}"] = default  # which of a field that nobody gives is gone from a class with slots
+        if each.init and default is not dataclasses.MISSING:
+            (by_name if each.kw_only else by_place)[name] = default
         forms.append(_Form.of(each, slots))
     code = _init_code(tuple(forms), frozen, hasattr(cls, "__post_init__"))
     own = {f"_{place}": name for place, name in enumerate(every)}
@@ -215,13 +216,8 @@ def _written(cls: Any, frozen: bool, slots: bool) -> Any:
     # As the class's own code: whoever asks where it comes from finds its module.
     module = {"__name__": cls.__module__, "__builtins__": __builtins__}
     closure = tuple(CellType(values[name]) for name in code.co_freevars)
-    by_place = tuple(
-        defaults[name] for name, each in every.items() if name in defaults and each.init and not each.kw_only
-    )
-    function = FunctionType(code, module, "__init__", by_place or None, closure)
-    function.__kwdefaults__ = {
-        name: defaults[name] for name, each in every.items() if name in defaults and each.init and each.kw_only
-    } or None
+    function = FunctionType(code, module, "__init__", tuple(by_place.values()) or None, closure)
+    function.__kwdefaults__ = by_name or None
     function.__annotations__ = {name: each.type for name, each in every.items() if each.init} | {"return": None}
     return function
 

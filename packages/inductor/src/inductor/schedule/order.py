@@ -29,20 +29,22 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     # The worst moment is better than its estimate where memory is taken over, and another one may be worse then: of the two orders that
     # differ little, where they tie, the one in which less is alive at all moments together.
     orders = plain, shrinking, smallest
-    found = [_worst_and_all(graph, each) for each in orders]
+    live = [_alive_in_turn(graph, each) for each in orders]
+    found = [(max(each), sum(each)) for each in live]
     chosen = 1 if found[1] < found[0] else 0
     chosen = 2 if found[2][0] < found[chosen][0] else chosen
-    return _late(graph, orders[chosen], {node.order for node, behind in zip(nodes, users, strict=True) if not behind})
+    free = {node.order for node, behind in zip(nodes, users, strict=True) if not behind}
+    return _late(graph, orders[chosen], live[chosen], free)
 
 
-def _late(graph: Graph, nodes: list[Node], free: Collection[int]) -> list[Node]:
+def _late(graph: Graph, nodes: list[Node], live: list[int], free: Collection[int]) -> list[Node]:
     """The same order, but for results that are larger than what only they are made of from here on: those come behind the worst moment, as
     gradients of weights that a backward could compute at once.
 
     Args:
+        live: bytes that are alive at each moment.
         free: positions in the program of those nodes that nothing waits for.
     """
-    live = alive(graph, [[node] for node in nodes])
     for _ in range(_ROUNDS):
         worst = max(live)
         at = len(live) - 1 - live[::-1].index(worst)
@@ -57,17 +59,16 @@ def _late(graph: Graph, nodes: list[Node], free: Collection[int]) -> list[Node]:
         others = [node for node in nodes if node.order not in places]
         behind = at + 1 - len(moved)
         other = [*others[:behind], *moved, *others[behind:]]
-        then = alive(graph, [[node] for node in other])
+        then = _alive_in_turn(graph, other)
         if max(then) >= worst:
             break
         nodes, live = other, then
     return nodes
 
 
-def _worst_and_all(graph: Graph, nodes: Sequence[Node]) -> tuple[int, int]:
-    """Bytes that are alive in this order at the worst moment, and at all of them together."""
-    found = alive(graph, [[node] for node in nodes])
-    return max(found), sum(found)
+def _alive_in_turn(graph: Graph, nodes: Sequence[Node]) -> list[int]:
+    """Bytes that are alive at each moment where one node runs after the other."""
+    return alive(graph, [[node] for node in nodes])
 
 
 def dependencies(graph: Graph, nodes: Sequence[Node]) -> tuple[list[set[int]], list[set[int]]]:
