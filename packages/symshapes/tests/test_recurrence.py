@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import symshapes  # noqa: F401  (defines the operators)
+import symshapes.recurrence  # noqa: F401  (defines the operators)
 
 recurrence = torch.ops.symshapes.recurrence.default
 backward = torch.ops.symshapes.recurrence_backward.default

@@ -12,10 +12,12 @@ from symshapes import (
     mark_unbacked,
     maybe_mark_dynamic,
 )
+from symshapes import find_quickly as _find_quickly
 from symshapes import imported_to_stay as _imported_to_stay
 from symshapes import own_folders as _own_folders
 
 with _imported_to_stay():
+    _find_quickly(__spec__)
     from . import config
     from .api import compile, compile_module, explain, report, reset, trace
     from .backends import backend_named, list_backends

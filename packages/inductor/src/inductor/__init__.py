@@ -5,6 +5,7 @@ What is named here is imported when it is asked for: a program that runs what wa
 
 from typing import TYPE_CHECKING
 
+from symshapes import find_quickly as _find_quickly
 from symshapes import lazy_package as _lazy_package
 from symshapes import own_folders as _own_folders
 
@@ -190,6 +191,7 @@ __all__ = [
 ]
 
 _own_folders(__path__)
+_find_quickly(__spec__)
 _lazy_package(
     __name__,
     {

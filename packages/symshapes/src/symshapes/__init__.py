@@ -4,9 +4,11 @@
 from symshapes import _supported as _supported  # isort: split
 
 from symshapes.collecting import collection_held_back, imported_to_stay
+from symshapes.finding import find_quickly
 
 # A collection would walk over all that the program has, and find nothing.
 with imported_to_stay():
+    find_quickly(__spec__)
     from symshapes._torch import definer_of, python_kernels, register_fake
     from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
     from symshapes.answers import going_on
@@ -183,6 +185,7 @@ __all__ = [
     "facts_of",
     "fields_of",
     "finalizers_outside_modes",
+    "find_quickly",
     "fixed_ambient",
     "going_on",
     "hint_of",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import opcode
 import os
-import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from functools import cache
 from capture.bytecode.instruction import Instruction
 from symshapes import dataclass
 
-_FILES = (re.fullmatch(r"v(\d)(\d+)", module.name) for module in pkgutil.iter_modules([os.path.dirname(__file__)]))
+_FILES = (re.fullmatch(r"v(\d)(\d+)\.py", name) for name in os.listdir(os.path.dirname(__file__)))
 #: The versions that a file beside this one is about: ``v311.py`` and so on.
 SUPPORTED = tuple(sorted((int(found[1]), int(found[2])) for found in _FILES if found))
 _NAMES = [f"{major}.{minor}" for major, minor in SUPPORTED]

@@ -33,7 +33,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return adaptive_avg_pool2d(input.unsqueeze(-2), (1, sizes[0])).squeeze(-2)
 
 
-AVERAGES: dict[Any, Callable[..., Any]] = {
+ROWS: dict[Any, Callable[..., Any]] = {
     _ADAPTIVE: adaptive_avg_pool2d,
     torch.adaptive_avg_pool1d: adaptive_avg_pool1d,
 }

@@ -19,16 +19,11 @@ from torch.utils._pytree import tree_map_only
 from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
 from symshapes.facts.layout import lies_in_order, same_size
-from symshapes.fake.averages import AVERAGES
 from symshapes.fake.one_hot import one_hot
-from symshapes.fake.packing import PACKING
 from symshapes.fake.products import linear, matmul, reshape
-from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
-from symshapes.fake.sequence_losses import SEQUENCE_LOSSES
-from symshapes.fake.sequences import SEQUENCES
-from symshapes.fake.signals import SIGNALS
 from symshapes.fake.uncounted import UNCOUNTED, dropout
+from symshapes.lazy import import_whole
 from symshapes.rules.layout import broadcast, contiguous_strides, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
 
@@ -398,6 +393,23 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return torch.Tensor.unflatten(input, dim, sizes)  # type: ignore[no-untyped-call]
 
 
+def _later(family: str, *functions: Any) -> dict[Any, Callable[..., Any]]:
+    """The rows of a family's table `ROWS`, whose functions these are; the family is imported when one of them is called."""
+
+    def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return import_whole(f"symshapes.fake.{family}").ROWS[function](*args, **kwargs)
+
+    return {function: functools.partial(call, function) for function in functions}
+
+
+#: Those that symbols alone do not make necessary.
+_ALWAYS: dict[Any, Callable[..., Any]] = {
+    F.one_hot: one_hot,
+    **_later("packing", _torch.PACK_PADDED, _torch.PAD_PACKED),
+    **_later("recurrent", torch.gru, torch.lstm, torch.rnn_relu, torch.rnn_tanh),
+    **_later("sequence_losses", F.ctc_loss, torch.ctc_loss),
+}
+
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.reshape: reshape,
     torch.Tensor.reshape: reshape,
@@ -410,7 +422,6 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.Tensor.kron: kron,
     torch.take_along_dim: take_along_dim,
     torch.Tensor.take_along_dim: take_along_dim,
-    F.one_hot: one_hot,
     torch.unflatten: unflatten,
     torch.Tensor.unflatten: unflatten,
     F.max_pool1d: max_pool1d,
@@ -426,14 +437,12 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.dropout: dropout,
     F.dropout: functional_dropout,
     F.scaled_dot_product_attention: attention_by_torch,
-    **AVERAGES,
-    **PACKING,
-    **RECURRENT,
+    **_ALWAYS,
     **RESAMPLING,
-    **SEQUENCES,
-    **SEQUENCE_LOSSES,
-    **SIGNALS,
     **UNCOUNTED,
+    **_later("averages", _torch.image_function("adaptive_avg_pool2d"), torch.adaptive_avg_pool1d),
+    **_later("sequences", _torch.image_function("pad_sequence")),
+    **_later("signals", _torch.plain_block_diag, _torch.plain_stft, torch.gradient, torch.linalg.multi_dot),
 }
 
 if _torch.MATMUL_NEEDS_INTS:
@@ -449,8 +458,6 @@ if _torch.MATMUL_NEEDS_INTS:
 
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType)
-#: Those that symbols alone do not make necessary.
-_ALWAYS = frozenset({*RECURRENT, *PACKING, *SEQUENCE_LOSSES, F.one_hot})
 
 
 def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:

@@ -97,4 +97,4 @@ def pad(data: Tensor, batch_sizes: Tensor, batch_first: bool, padding_value: Any
     return found.transpose(0, 1) if batch_first else found, _lengths(batch_sizes, batch)
 
 
-PACKING: dict[Any, Callable[..., Any]] = {_torch.PACK_PADDED: pack, _torch.PAD_PACKED: pad}
+ROWS: dict[Any, Callable[..., Any]] = {_torch.PACK_PADDED: pack, _torch.PAD_PACKED: pad}

@@ -349,4 +349,4 @@ def _of_cudnn(call: _Call) -> tuple[Tensor, ...]:
     return output, *last[: len(call.states)]
 
 
-RECURRENT: dict[Any, Callable[..., Any]] = {getattr(torch, kind): _layers(kind) for kind in CELLS}
+ROWS: dict[Any, Callable[..., Any]] = {getattr(torch, kind): _layers(kind) for kind in CELLS}

@@ -33,7 +33,7 @@ def _averaging(original: Callable[..., Tensor], mean: Any, none: Any) -> Callabl
     return ctc_loss
 
 
-SEQUENCE_LOSSES: dict[Any, Callable[..., Tensor]] = {
+ROWS: dict[Any, Callable[..., Tensor]] = {
     F.ctc_loss: _averaging(F.ctc_loss, "mean", "none"),
     torch.ctc_loss: _averaging(torch.ctc_loss, 1, 0),
 }

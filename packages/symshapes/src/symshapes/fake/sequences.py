@@ -45,4 +45,4 @@ def pad_sequence(
     return torch.stack(rows, 0 if batch_first else 1)
 
 
-SEQUENCES: dict[Any, Callable[..., Any]] = {_ORIGINAL: pad_sequence}
+ROWS: dict[Any, Callable[..., Any]] = {_ORIGINAL: pad_sequence}

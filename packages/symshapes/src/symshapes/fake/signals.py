@@ -160,7 +160,7 @@ def block_diag(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat(rows)
 
 
-SIGNALS: dict[Any, Callable[..., Any]] = {
+ROWS: dict[Any, Callable[..., Any]] = {
     _torch.plain_block_diag: block_diag,
     _torch.plain_stft: stft,
     torch.gradient: gradient,
