@@ -121,6 +121,18 @@ def let_go_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
     return x + called + LAYER(made(Last, "of a module"))
 
 
+def puts_another_into_a_cell(k: int, o: Any, j: int = 0) -> int:
+    o = made(Last, "another")
+    within = lambda: o  # noqa: E731
+    tell("a")
+    return k if within() else j
+
+
+@program
+def given_another_value_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
+    return x + functools.partial(puts_another_into_a_cell, 1, j=1)(o=made(Last, "given"))
+
+
 @program
 def let_go_in_a_call_that_takes_it_among_others_into_a_cell(x: torch.Tensor) -> Any:
     def of_many(*given: Any) -> Any:
