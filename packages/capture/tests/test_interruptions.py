@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -170,3 +171,13 @@ def test_an_exception_of_a_handler_that_a_backend_swallows_is_the_programs(fullg
         with pytest.raises(TimeoutError, match="in time"):
             compiled(torch.ones(2))
         assert compiled(torch.ones(2)).tolist() == [2, 2]
+
+
+@told_apart
+def test_nothing_of_a_capture_stays() -> None:
+    with handling(lambda *_: None):
+        compiled = capture.compile(lambda x: x + 1, interrupted)
+        compiled(torch.ones(2))
+        session = weakref.ref(compiled.session)
+        del compiled
+        assert session() is None

@@ -56,6 +56,31 @@ def held_by_a_call_to_its_end(x: torch.Tensor) -> Any:
     return y
 
 
+def held_in_order(x: torch.Tensor, z: Any, b: Any = None) -> torch.Tensor:
+    y: Any = made(Last, "y")  # noqa: F841
+    c: Any = made(Last, "c")  # noqa: F841
+    tell("a")
+    x = x + 1
+    a: Any = made(Last, "a")  # noqa: F841
+    return x
+
+
+@program
+def let_go_in_the_order_of_their_places(x: torch.Tensor) -> Any:
+    z: Any = made(Last, "z")  # noqa: F841
+    m: Any = made(Last, "m")  # noqa: F841
+    a: Any = made(Last, "a")  # noqa: F841
+    tell("b")
+    y = x + 1
+    tell("c")
+    return y
+
+
+@program
+def let_go_in_the_order_of_their_places_in_a_call(x: torch.Tensor) -> Any:
+    return held_in_order(x, made(Last, "z"), made(Last, "b")) * 2
+
+
 def lets_go(k: int, o: Any) -> int:
     tell("a")
     del o

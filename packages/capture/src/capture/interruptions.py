@@ -55,6 +55,7 @@ class _Stretch:
     def end(self) -> None:
         """Put the program's back, but where it has set another one."""
         _native.exchange_handlers([(signal, ours, handler) for signal, handler, ours in self._in_place])
+        self._in_place = []  # which refer to this
 
     def call(self, handler: Any, given: tuple[Any, ...]) -> Any:
         """As if nothing compiled."""

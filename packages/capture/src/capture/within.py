@@ -14,7 +14,7 @@ from .errors import SkipFrame
 from .evaluator.frame import Frame
 from .foreign import Foreign, Kind, kind_of
 from .lifetimes import lifetimes_of
-from .resume import taken
+from .resume import in_slots, taken
 from .variables.base import Variable
 from .variables.constants import Constant
 from .variables.held_locals import Look, held_locals, held_parts
@@ -86,7 +86,7 @@ class Within:
     @property
     def locals(self) -> list[Variable]:
         """The values of locals, by their names."""
-        return [self._named[name] for name in sorted(self._named) if name not in self._beside]
+        return [self._named[name] for name in in_slots(self.frame.code, self._named) if name not in self._beside]
 
     def values(self) -> Iterator[Variable]:
         """All of them."""
