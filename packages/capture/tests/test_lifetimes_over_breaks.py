@@ -620,3 +620,27 @@ def test_what_goes_on_after_a_break_alone_holds_what_it_was_given(many: bool) ->
     compiled = capture.compile(fn)
     for _ in range(3):
         assert outcome(compiled) == outcome(fn)
+
+
+def test_an_exception_that_is_kept_is_not_kept_by_itself() -> None:
+    kept: list[BaseException] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        try:
+            raise KeyError("here")
+        except KeyError as error:
+            kept.append(error)
+        return x + 1
+
+    compiled, x = capture.compile(fn), torch.ones(2)
+    for _ in range(2):
+        assert torch.equal(compiled(x), x + 1)
+        gc.disable()
+        try:
+            gone = Last("kept")
+            kept.pop().last = gone  # type: ignore[attr-defined]
+            LOG.clear()
+            del gone
+            assert LOG, "it lives until the garbage collector comes"
+        finally:
+            gc.enable()

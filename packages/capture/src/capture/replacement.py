@@ -400,8 +400,17 @@ class Replacement:
     def _returning(self, e: Emitter) -> list[Instruction]:
         e.load(self._frame.result)
         self._write_cells(e)
+        if e.leaves_frame:
+            self._let_go(e)
         e.emit(build.return_value())
         return e.out
+
+    def _let_go(self, e: Emitter) -> None:
+        """Empty what has been put into generated locals."""
+        stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
+        for name in e.made:
+            if name in stored:
+                e.emit(build.delete_fast(name))
 
     def _write_cells(self, e: Emitter) -> None:
         """Give the frame's own cells, where something refers to them, their content."""
@@ -458,13 +467,10 @@ class Replacement:
         self._write_cells(e)
         for name in reversed(changed):
             e.emit(build.store_fast(name))
-        stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
         for name in argument_names(self._code):
             if self._is_let_go(name, restored):
                 e.emit(build.delete_fast(name))
-        for name in e.made:
-            if name in stored:
-                e.emit(build.delete_fast(name))
+        self._let_go(e)
         return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within), foreign=self._foreign))]
 
     def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:
