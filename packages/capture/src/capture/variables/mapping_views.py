@@ -136,7 +136,7 @@ def _is_iterated(left: Variable, right: Variable, given: list[Given]) -> bool:
     if isinstance(other, DictView):
         smaller = len(of_view.entries) < len(of_other.entries)
     else:
-        smaller = of_other.of_set and len(of_view.entries) <= len(of_other.entries)
+        smaller = isinstance(other, Set) and other.cls is set and len(of_view.entries) <= len(of_other.entries)
     return smaller is is_view
 
 
@@ -185,7 +185,7 @@ class DictView(Variable):
         first, second = (Set.of(m, each.entries.values()) for each in given)
         made: Any = SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
         if symbol == "&":
-            iterated = given[0 if _is_iterated(left, right, given) else 1].entries
+            iterated = given[0 if _is_iterated(left.realize(m), right.realize(m), given) else 1].entries
             made.entries = {key: value for key, value in iterated.items() if key in made.entries}
         reals = [
             side.real(m) if isinstance(side, DictView) else each.real
