@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import weakref
@@ -460,6 +461,19 @@ def in_a_generator_that_is_not_read(x: torch.Tensor) -> Any:
     return y
 
 
+class Block:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *given: object) -> None:
+        LOG.append(type(given[1]).__name__)
+
+
+def raises_with_it_in_a_block(x: torch.Tensor, o: Any) -> torch.Tensor:
+    with Block():
+        tell("a")
+        raise KeyError(x.shape, o)
+
+
 @program
 def not_read_where_it_raises(x: torch.Tensor) -> Any:
     o: Any = made(Last, "o")
@@ -642,5 +656,22 @@ def test_an_exception_that_is_kept_is_not_kept_by_itself() -> None:
             LOG.clear()
             del gone
             assert LOG, "it lives until the garbage collector comes"
+        finally:
+            gc.enable()
+
+
+def test_a_capture_does_not_hold_what_it_was_given_in_an_exception() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return raises_with_it_in_a_block(x, made(Last, "last"))
+
+    compiled, x = capture.compile(fn), torch.ones(2)
+    for _ in range(2):
+        LOG.clear()
+        gc.collect()
+        gc.disable()
+        try:
+            with contextlib.suppress(KeyError):
+                compiled(x)
+            assert len(LOG) == 3, "it lives until the garbage collector comes"
         finally:
             gc.enable()
