@@ -64,6 +64,27 @@ def test_a_handler_within_a_capture_computes_for_real() -> None:
 
 
 @told_apart
+def test_a_handler_within_a_capture_of_a_transform_is_outside_of_it() -> None:
+    weight = torch.ones(2, requires_grad=True)
+
+    def handler(*_: Any) -> None:
+        (weight * 2).sum().backward()
+
+    def backend(module: Any, inputs: Any) -> Any:
+        def interrupts(x: torch.Tensor) -> torch.Tensor:
+            signal.raise_signal(signal.SIGUSR1)
+            return x.sin().sum()
+
+        assert torch.func.grad(interrupts)(torch.zeros(2)).tolist() == [1, 1]
+        assert torch.func.vmap(interrupts)(torch.zeros(2, 2)).tolist() == [0, 0]
+        return module
+
+    with handling(handler):
+        assert capture.compile(lambda x: x + 1, backend)(torch.ones(2)).tolist() == [2, 2]
+    assert weight.grad is not None and weight.grad.tolist() == [4, 4]
+
+
+@told_apart
 def test_an_exception_of_a_handler_leaves_all_as_it_was() -> None:
     def handler(*_: Any) -> None:
         raise TimeoutError
