@@ -265,11 +265,17 @@ class InForce:
     function_modes: int
     dispatch_modes: int
     grad: bool
+    multithreading: bool
 
     @classmethod
     def now(cls) -> InForce:
         """What is in force."""
-        return cls(torch_function_depth(), dispatch_mode_depth(), torch.is_grad_enabled())
+        return cls(
+            torch_function_depth(),
+            dispatch_mode_depth(),
+            torch.is_grad_enabled(),
+            torch._C._is_multithreading_enabled(),  # public is only what sets it
+        )
 
     def restore(self) -> None:
         """Drop the modes entered since, and put the grad mode back."""
@@ -278,6 +284,7 @@ class InForce:
         while dispatch_mode_depth() > self.dispatch_modes:
             _drop_dispatch_mode(None)
         torch.set_grad_enabled(self.grad)
+        torch.autograd.set_multithreading_enabled(self.multithreading)
 
 
 def dispatch_keys() -> tuple[Any, Any]:

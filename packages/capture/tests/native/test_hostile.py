@@ -319,6 +319,7 @@ def test_modes_do_not_outlive_an_interrupted_capture():
 
     def backend(module, inputs):
         torch.set_grad_enabled(False)
+        torch.autograd.set_multithreading_enabled(False)
         DispatchMode().__enter__()
         FunctionMode().__enter__()
         raise Interrupt
@@ -326,6 +327,7 @@ def test_modes_do_not_outlive_an_interrupted_capture():
     with pytest.raises(Interrupt):
         capture.compile(lambda x: x + 1, backend)(torch.ones(2))
     assert _torch.dispatch_mode_depth() == _torch.torch_function_depth() == 0 and torch.is_grad_enabled()
+    assert torch._C._is_multithreading_enabled()
 
 
 def test_wrappers_of_wrappers_without_end():
