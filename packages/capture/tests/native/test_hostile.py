@@ -319,7 +319,6 @@ def test_modes_do_not_outlive_an_interrupted_capture():
 
     def backend(module, inputs):
         torch.set_grad_enabled(False)
-        torch.autograd.set_multithreading_enabled(False)
         DispatchMode().__enter__()
         FunctionMode().__enter__()
         raise Interrupt
@@ -327,6 +326,20 @@ def test_modes_do_not_outlive_an_interrupted_capture():
     with pytest.raises(Interrupt):
         capture.compile(lambda x: x + 1, backend)(torch.ones(2))
     assert _torch.dispatch_mode_depth() == _torch.torch_function_depth() == 0 and torch.is_grad_enabled()
+
+
+def test_autograds_threads_are_allowed_after_an_interrupted_capture(monkeypatch):
+    """The interrupt falls between forbidding them, which making the block does, and entering that."""
+
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(self):
+        raise Interrupt
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupt):
+        patched.setattr(torch.autograd.set_multithreading_enabled, "__enter__", interrupt)
+        capture.compile(lambda x: x + 1)(torch.ones(2))
     assert torch._C._is_multithreading_enabled()
 
 
