@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import weakref
@@ -54,6 +55,31 @@ def held_by_a_call_to_its_end(x: torch.Tensor) -> Any:
     LOG.append("d")
     tell("e")
     return y
+
+
+def held_in_order(x: torch.Tensor, z: Any, b: Any = None) -> torch.Tensor:
+    y: Any = made(Last, "y")  # noqa: F841
+    c: Any = made(Last, "c")  # noqa: F841
+    tell("a")
+    x = x + 1
+    a: Any = made(Last, "a")  # noqa: F841
+    return x
+
+
+@program
+def let_go_in_the_order_of_their_places(x: torch.Tensor) -> Any:
+    z: Any = made(Last, "z")  # noqa: F841
+    m: Any = made(Last, "m")  # noqa: F841
+    a: Any = made(Last, "a")  # noqa: F841
+    tell("b")
+    y = x + 1
+    tell("c")
+    return y
+
+
+@program
+def let_go_in_the_order_of_their_places_in_a_call(x: torch.Tensor) -> Any:
+    return held_in_order(x, made(Last, "z"), made(Last, "b")) * 2
 
 
 def lets_go(k: int, o: Any) -> int:
@@ -119,6 +145,18 @@ def let_go_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
     called = TAKING(made(Last, "of __call__")) + functools.partial(lets_go, 1)(made(Last, "of a partial"))
     Taking(made(Last, "of a class"))
     return x + called + LAYER(made(Last, "of a module"))
+
+
+def puts_another_into_a_cell(k: int, o: Any, j: int = 0) -> int:
+    o = made(Last, "another")
+    within = lambda: o  # noqa: E731
+    tell("a")
+    return k if within() else j
+
+
+@program
+def given_another_value_in_a_call_that_python_does_not_make(x: torch.Tensor) -> Any:
+    return x + functools.partial(puts_another_into_a_cell, 1, j=1)(o=made(Last, "given"))
 
 
 @program
@@ -423,6 +461,19 @@ def in_a_generator_that_is_not_read(x: torch.Tensor) -> Any:
     return y
 
 
+class Block:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *given: object) -> None:
+        LOG.append(type(given[1]).__name__)
+
+
+def raises_with_it_in_a_block(x: torch.Tensor, o: Any) -> torch.Tensor:
+    with Block():
+        tell("a")
+        raise KeyError(x.shape, o)
+
+
 @program
 def not_read_where_it_raises(x: torch.Tensor) -> Any:
     o: Any = made(Last, "o")
@@ -583,3 +634,44 @@ def test_what_goes_on_after_a_break_alone_holds_what_it_was_given(many: bool) ->
     compiled = capture.compile(fn)
     for _ in range(3):
         assert outcome(compiled) == outcome(fn)
+
+
+def test_an_exception_that_is_kept_is_not_kept_by_itself() -> None:
+    kept: list[BaseException] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        try:
+            raise KeyError("here")
+        except KeyError as error:
+            kept.append(error)
+        return x + 1
+
+    compiled, x = capture.compile(fn), torch.ones(2)
+    for _ in range(2):
+        assert torch.equal(compiled(x), x + 1)
+        gc.disable()
+        try:
+            gone = Last("kept")
+            kept.pop().last = gone  # type: ignore[attr-defined]
+            LOG.clear()
+            del gone
+            assert LOG, "it lives until the garbage collector comes"
+        finally:
+            gc.enable()
+
+
+def test_a_capture_does_not_hold_what_it_was_given_in_an_exception() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return raises_with_it_in_a_block(x, made(Last, "last"))
+
+    compiled, x = capture.compile(fn), torch.ones(2)
+    for _ in range(2):
+        LOG.clear()
+        gc.collect()
+        gc.disable()
+        try:
+            with contextlib.suppress(KeyError):
+                compiled(x)
+            assert len(LOG) == 3, "it lives until the garbage collector comes"
+        finally:
+            gc.enable()

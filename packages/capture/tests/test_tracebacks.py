@@ -116,6 +116,16 @@ def raised_on_after_a_break(x: torch.Tensor) -> torch.Tensor:
         raise
 
 
+def raised_once_more_after_two_breaks(x: torch.Tensor) -> torch.Tensor:
+    try:
+        compile("0", "", "eval")
+        y = x + 1
+        compile("0", "", "no such mode")
+    except ValueError as error:
+        raise error
+    return y
+
+
 def within_another(x: torch.Tensor) -> torch.Tensor:
     y = x + 1
     return raised_once_more_by_name(y)
@@ -131,6 +141,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     raised_once_more_after_a_break,
     raised_once_more_twice,
     raised_on_after_a_break,
+    raised_once_more_after_two_breaks,
     within_another,
     of_shapes,
     asserts,

@@ -1,6 +1,6 @@
 """The C part: frame hook, code cache, guard programs. See `_native/*.c`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from types import CellType, CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, Final, NoReturn, Protocol, final
@@ -228,6 +228,12 @@ def generic_attributes(type: type) -> tuple[bool, bool]:
 
 def is_traced() -> bool:
     """Whether something follows the lines that this thread runs."""
+
+def signal_handlers() -> dict[int, Any] | None:
+    """By signal, the handlers that are no built-in ones and that this thread would run; None if there are none, and on 3.11."""
+
+def exchange_handlers(exchanged: Iterable[tuple[int, Any, Any]]) -> None:
+    """For each (signal, handler, another): the other one in its place, if it still is in force; at one blow."""
 
 def frames_left() -> int:
     """How many more frames this thread may nest before a RecursionError."""

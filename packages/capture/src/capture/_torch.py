@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.fx.graph import _Namespace
 from torch.utils._device import DeviceContext, _device_constructors
-from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, return_and_correct_aliasing
 
 from symshapes import dataclass
 
@@ -265,11 +265,17 @@ class InForce:
     function_modes: int
     dispatch_modes: int
     grad: bool
+    multithreading: bool
 
     @classmethod
     def now(cls) -> InForce:
         """What is in force."""
-        return cls(torch_function_depth(), dispatch_mode_depth(), torch.is_grad_enabled())
+        return cls(
+            torch_function_depth(),
+            dispatch_mode_depth(),
+            torch.is_grad_enabled(),
+            torch._C._is_multithreading_enabled(),  # public is only what sets it
+        )
 
     def restore(self) -> None:
         """Drop the modes entered since, and put the grad mode back."""
@@ -278,18 +284,42 @@ class InForce:
         while dispatch_mode_depth() > self.dispatch_modes:
             _drop_dispatch_mode(None)
         torch.set_grad_enabled(self.grad)
+        torch.autograd.set_multithreading_enabled(self.multithreading)
+
+
+def dispatch_keys() -> tuple[Any, Any]:
+    """The dispatch keys that this thread adds to those of tensors, and those that it passes over: modes, autocast, what is beneath
+    autograd. Public are context managers for one of them each."""
+    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+
+
+@contextlib.contextmanager
+def outside_dispatch(keys: tuple[Any, Any]) -> Iterator[None]:
+    """Within, no dispatch mode is in force, and these keys are the thread's. Modes that are only passed over, autograd's engine would put back
+    in force."""
+    with _disable_current_modes(), torch._C._ForceDispatchKeyGuard(*keys):
+        yield
 
 
 # ---- modes ----
 
 
-def _function_modes() -> list[Any]:
+def function_modes() -> list[Any]:
+    """The torch-function modes in force, innermost last."""
     return [function_mode_at(i) for i in range(torch_function_depth())]
+
+
+def set_function_modes(modes: list[Any]) -> None:
+    """These are in force, and no others."""
+    while torch_function_depth():
+        leave_function_mode()
+    for mode in modes:
+        enter_function_mode(mode)
 
 
 def default_devices() -> tuple[torch.device, ...]:
     """The devices asked for by `torch.set_default_device` and `with device`, the one in force last."""
-    return tuple(mode.device for mode in _function_modes() if isinstance(mode, DeviceContext))
+    return tuple(mode.device for mode in function_modes() if isinstance(mode, DeviceContext))
 
 
 def watcher_in_force() -> str:
@@ -303,7 +333,7 @@ def watcher_in_force() -> str:
 
 def followed_modes() -> tuple[Any, ...]:
     """The torch-function modes in force from the outermost one on that is the program's, innermost last."""
-    modes = _function_modes()
+    modes = function_modes()
     while modes and type(modes[0]) is DeviceContext:
         del modes[0]
     return tuple(modes)

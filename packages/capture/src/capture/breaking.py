@@ -36,6 +36,7 @@ from .resume import (
     seen_by_super,
     stub,
     taken,
+    with_others,
 )
 from .stretches import Finder, Place, Step, Stretch
 from .tracebacks import note_replacement
@@ -376,7 +377,8 @@ def stand_in(frame: Interrupted) -> StandIn:
     known = next((each.positions for each in body if each.positions is not None), None)
     for each in (*setup, *body):
         each.positions = each.positions or known
-    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
+    held = with_others(original, arguments, free)
+    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=held, cellvars=(), freevars=free)
     _set_apart(code)
     note_replacement(code, original)
     return StandIn(code, first, names, free)
@@ -398,7 +400,8 @@ def generator_at(frame: Interrupted) -> StandIn:
         each.positions = yielding.positions
     body = [each for each in reachable(instructions, [yielding]) if id(each) in within]
     body = [each for part in with_checks(body, instructions, unset_reads(original)) for each in part]
-    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
+    held = with_others(original, arguments, free)
+    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=held, cellvars=(), freevars=free)
     _set_apart(code)
     note_replacement(code, original)
     return StandIn(code, first, names, free)

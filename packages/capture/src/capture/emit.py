@@ -66,6 +66,8 @@ class Emitter:
         self.results: list[Variable] = []
         self.cells: list[Cell] = []
         self.made: list[str] = []
+        #: Whether something refers to the frame that may outlive it: what its own locals have is not to be held by it.
+        self.leaves_frame = False
         #: What the frame hands out unfinished, in words.
         self.suspended: list[str] = []
         #: Whether what the frame changed outside has its new content.

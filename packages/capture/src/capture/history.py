@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import config
+from . import _native, config
 from .identity_map import IdentityMap
 from .profile import changed_before, note_changed
 
@@ -105,6 +105,14 @@ def _same(first: Number, second: Number) -> bool:
     return first == second or (first != first and second != second)
 
 
+class _Branch:
+    """The history of a frame with some modules, and those with one more."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.history = History(code)
+        self.by_module: IdentityMap[torch.nn.Module, _Branch] = IdentityMap()
+
+
 class Histories:
     """The histories of frames, by code; of methods of modules, and of wrappers around these, by the module as well.
 
@@ -113,21 +121,21 @@ class Histories:
 
     def __init__(self) -> None:
         _ALL.add(self)
-        self._of_codes: IdentityMap[CodeType, tuple[History, IdentityMap[torch.nn.Module, History]]] = IdentityMap()
+        self._of_codes: IdentityMap[CodeType, _Branch] = IdentityMap()
 
     def of(self, code: CodeType, args: Iterable[Any], function: FunctionType) -> History:
         """The history of a frame of ``code`` with these arguments, of this function."""
-        found = self._of_codes.get(code)
-        if found is None:
-            found = self._of_codes[code] = History(code), IdentityMap()
-        own, by_module = found
-        module = next(filter(_is_module, _brought(args, function)), None)
-        if module is None:
-            return own
-        kept = by_module.get(module)
-        if kept is None:
-            kept = by_module[module] = History(code)
-        return kept
+        branch = self._of_codes.get(code)
+        if branch is None:
+            branch = self._of_codes[code] = _Branch(code)
+        modules = filter(_is_module, _brought(args, function))
+        # What goes on in the middle of a model's loop over its layers brings both.
+        for module in modules if code.co_flags & _native.CONTINUES else itertools.islice(modules, 1):
+            kept = branch.by_module.get(module)
+            if kept is None:
+                kept = branch.by_module[module] = _Branch(code)
+            branch = kept
+        return branch.history
 
     def clear(self) -> None:
         """Forget what was met."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import SYMBOLIC, dataclass, hint_of
+from symshapes import SYMBOLIC, dataclass, hint_of, is_generated, is_own_file
 
 from . import _native
 from ._torch import unasked
@@ -41,6 +41,7 @@ from .resume import names_beside, origin_of, seen_by_super
 from .settings import NESTING, calls_between, in_force, put_back, putting_back, restored
 from .sources import Applied, Local, Made, Source
 from .starting_again import Start, Undoing, eagerly, starting_again
+from .target import code_of
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.held_locals import held_locals
@@ -90,6 +91,12 @@ class Capture:
             sources[:] = map(letting_go.source, sources)
 
 
+def _is_compilers(compiled: Any) -> bool:
+    """Whether a backend gives code of a compiler of ours, which sets none of torch's settings; others may run the graph's calls, in a way of theirs."""
+    code = code_of(getattr(compiled, "__wrapped__", compiled))
+    return code is not None and (is_generated(code) or is_own_file(code.co_filename))
+
+
 class Replacement:
     """Writes the replacement of one attempt's frame."""
 
@@ -110,7 +117,7 @@ class Replacement:
         """Compile the graph, and write the code around it."""
         self._foreign = self._broken_for_kinds(breaks)
         m, frame = self._m, self._frame
-        after = {**in_force(), NESTING: m.recorder.autocast_nesting_change}
+        after = {**in_force(), NESTING: self._attempt.before[NESTING] + m.recorder.autocast_nesting_change}
         for function, args in calls_between(after, self._attempt.before):
             m.recorder.graph.call("call_function", function, args, {}, self._attempt.line).meta["val"] = None
         effects = Replay(m.effects, m.globals, self._code.co_cellvars)
@@ -277,7 +284,7 @@ class Replacement:
                     raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
                 as_it_is = getattr(compiled, "__self__", compiled) is captured.module
-                if as_it_is and not m.levels.since:
+                if (as_it_is or not _is_compilers(compiled)) and not m.levels.since:
                     compiled = putting_back(compiled, captured.module.graph)
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
@@ -344,7 +351,6 @@ class Replacement:
         shown = brought if repeats else []
         start: Callable[..., bool] = Start(
             self._attempt.before,
-            m.recorder.autocast_nesting_before,
             eager,
             as_it_is=as_it_is,
             repeats=repeats,
@@ -400,8 +406,17 @@ class Replacement:
     def _returning(self, e: Emitter) -> list[Instruction]:
         e.load(self._frame.result)
         self._write_cells(e)
+        if e.leaves_frame:
+            self._let_go(e)
         e.emit(build.return_value())
         return e.out
+
+    def _let_go(self, e: Emitter) -> None:
+        """Empty what has been put into generated locals."""
+        stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
+        for name in e.made:
+            if name in stored:
+                e.emit(build.delete_fast(name))
 
     def _write_cells(self, e: Emitter) -> None:
         """Give the frame's own cells, where something refers to them, their content."""
@@ -458,13 +473,10 @@ class Replacement:
         self._write_cells(e)
         for name in reversed(changed):
             e.emit(build.store_fast(name))
-        stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
         for name in argument_names(self._code):
             if self._is_let_go(name, restored):
                 e.emit(build.delete_fast(name))
-        for name in e.made:
-            if name in stored:
-                e.emit(build.delete_fast(name))
+        self._let_go(e)
         return [*e.out, *goes_on(interrupted(frame, frozenset(restored), awaits=bool(within), foreign=self._foreign))]
 
     def _is_let_go(self, name: str, restored: dict[str, Variable]) -> bool:

@@ -271,13 +271,24 @@ def seen_by_super(code: CodeType) -> str | None:
 def taken(original: CodeType, wanted: frozenset[str]) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """What goes on in the middle of a function takes beside the stack: the first local, the wanted locals, and free variables."""
     free = tuple(original.co_cellvars) + tuple(original.co_freevars)
-    names = tuple(sorted(wanted - set(free)))
+    names = in_slots(original, wanted - set(free))
     first = seen_by_super(original)
     if first is None:
         return None, names, free
     if first in free and _rebinds(original, first):
         raise SkipFrame(f"super() looks at {first!r}, which is in a cell and may be given another value")
     return first, tuple(n for n in names if n != first), free
+
+
+def in_slots(code: CodeType, names: Iterable[str]) -> tuple[str, ...]:
+    """Locals in the order in which a frame lets go of them where it ends: what goes on holds them in the same."""
+    slots = {name: at for at, name in enumerate(code.co_varnames)}
+    return tuple(sorted(names, key=lambda name: (slots.get(name, len(slots)), name)))
+
+
+def with_others(code: CodeType, arguments: Sequence[str], free: Sequence[str]) -> list[str]:
+    """The locals of what goes on in the middle of a function: what it takes, and the function's others behind, in their order."""
+    return [*arguments, *(name for name in code.co_varnames if name not in arguments and name not in free)]
 
 
 def _rebinds(code: CodeType, name: str) -> bool:
@@ -357,7 +368,7 @@ def _resume_code(
         [*setup, *kept],
         like=original,
         argnames=arguments,
-        varnames=arguments,
+        varnames=with_others(original, arguments, free),
         cellvars=(),
         freevars=free,
     )

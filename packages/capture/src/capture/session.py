@@ -36,6 +36,7 @@ from .graph import CapturedGraph
 from .guards import build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
+from .interruptions import interruptions_outside
 from .language import replaced_builtin
 from .ledger import Ledger
 from .notices import tell, warnings_kept_from_raising
@@ -109,6 +110,9 @@ class Session:
         self.refusals = Refusals()
         self.histories = histories or Histories()
         self.refused = False
+        #: See `interruptions`.
+        self.interrupted = False
+        self.cut_short: BaseException | None = None
         #: Told of each frame that is captured, if set.
         self.watch: Callable[[CodeType, Capture], None] | None = None
         #: Why a code is left to the interpreter.
@@ -129,7 +133,7 @@ class Session:
         before = _torch.InForce.now()
         try:
             modes = _torch.followed_modes()
-            with collection_held_back():  # until most of what is made is gone again
+            with collection_held_back(), interruptions_outside(self):  # until most of what is made is gone again
                 return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced(), modes))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
@@ -196,6 +200,8 @@ class Session:
             self.leave(code, str(reason), warn=False)
             return None
         except Exception as error:
+            if self.cut_short is not None:
+                raise
             cause = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
             if self.fullgraph:
                 raise GraphBreakError(f"capture failed: {cause}", where(code)) from error
@@ -240,6 +246,8 @@ class Session:
 
         ``failed``: why what was captured of it does not do.
         """
+        if self.cut_short is not None:  # which says nothing of the code
+            return
         if self.fullgraph and code is self.root:
             raise GraphBreakError(reason, where(code))
         if self.left.get(code) == reason:
@@ -283,7 +291,9 @@ class Session:
         self.leave(code, reason, warn=False)
 
     def on_misfit(self, code: CodeType, guard: str) -> None:
-        """A capture's guard does not hold for the very call that it was made for."""
+        """A capture's guard does not hold for the very call that it was made for; not our fault if the program changed things meanwhile."""
+        if self.interrupted:
+            return
         self.leave(code, f"a guard does not hold for the very call it was made for ({guard})")
 
     def trimmed(self, traceback: TracebackType) -> TracebackType:

@@ -286,7 +286,14 @@ AUTOCAST: tuple[Call, ...] = tuple(
 """The setters, among these, by which autocast is on or off for a device."""
 
 NESTING = "autocast nesting"
-"""Beside the settings: how many autocast blocks are open, which torch counts and tells to nobody."""
+"""Beside the settings: how many autocast blocks are open, which torch counts. As the last one is left, the copies go that it keeps of weights."""
+
+
+def _autocast_nesting() -> int:
+    """Torch tells only who changes it."""
+    more: int = torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    return more - 1
 
 
 # ---- what a frame changes ----
@@ -294,7 +301,7 @@ NESTING = "autocast nesting"
 
 def in_force() -> dict[str, Any]:
     """The values of what a graph may change."""
-    return {name: SETTINGS[name].read() for name in SETTERS.values()} | {NESTING: 0}
+    return {name: SETTINGS[name].read() for name in SETTERS.values()} | {NESTING: _autocast_nesting()}
 
 
 def calls_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Call]:
@@ -312,8 +319,11 @@ def calls_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[C
 def put_back(before: Mapping[str, Any]) -> None:
     """Set what a graph may change as it was; no mode is told, for which the program does not do it."""
     with _torch.without_functions():
-        for function, args in calls_between(in_force(), before):
+        calls = calls_between(in_force(), before)
+        for function, args in calls:
             function(*args)
+        if not before[NESTING] and (torch.autocast_decrement_nesting, ()) in calls:
+            torch.clear_autocast_cache()
 
 
 def putting_back(run: Callable[..., Any], graph: fx.Graph) -> Callable[..., Any]:

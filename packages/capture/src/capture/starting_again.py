@@ -16,7 +16,7 @@ from symshapes import OtherWay, undisturbed_autograd
 
 from . import _native, _torch
 from .bytecode import Handler, Instruction, build
-from .settings import put_back, putting_back, restored
+from .settings import NESTING, in_force, put_back, putting_back, restored
 
 Graph = Callable[..., Any]
 
@@ -30,13 +30,12 @@ class Start:
 
     Not where a backend fails that the program does not: ``captured`` is the graph to try as it is; ``as_it_is``: that is what ran.
     Nor where the graph left changes behind (``repeats`` is false), unless it took them back. Torch's settings are put back in any
-    case: they may be those of a block that the graph is in. ``nesting`` is how many of autocast there were, if the graph has any.
+    case: they may be those of a block that the graph is in.
     """
 
     def __init__(
         self,
         before: Mapping[str, Any],
-        nesting: int | None,
         captured: Graph,
         *,
         as_it_is: bool,
@@ -44,18 +43,13 @@ class Start:
         waits: bool,
     ) -> None:
         self._before = before
-        self._nesting = nesting
         self._captured = captured
         self._as_it_is = as_it_is
         self._repeats = repeats
         self._waits = waits
 
     def __call__(self, error: BaseException, *inputs: Any) -> bool:
-        put_back(self._before)
-        if self._nesting is not None:
-            torch.autocast_increment_nesting()
-            while torch.autocast_decrement_nesting() > self._nesting:
-                pass
+        put_back({**self._before, NESTING: in_force()[NESTING]})  # another call's may be within more blocks of autocast
         if isinstance(error, (Undone, OtherWay)):
             return True
         if not self._repeats or not is_of_call(error, self._waits):

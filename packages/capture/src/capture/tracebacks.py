@@ -77,15 +77,12 @@ def without_ours(traceback: TracebackType) -> TracebackType:
 def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
     """Whether a frame was left for a resume function: the same function, further on."""
     code, then = frame.tb_frame.f_code, following.tb_frame.f_code
+    if code.co_code[frame.tb_lasti] == _RAISE:  # once more, by name: that is another place which it passes
+        return False
     raised_in = _raised_in.get(then)
     if raised_in is not None:
         place = raised_in()
-        return (
-            _raised_in.get(code) is None
-            and place is not None
-            and _function(place) is _function(code)
-            and code.co_code[frame.tb_lasti] != _RAISE  # once more, by name: that is another place which it passes
-        )
+        return _raised_in.get(code) is None and place is not None and _function(place) is _function(code)
     # Meanwhile it is hidden: what goes on has its caller, and what it called has itself.
     if following.tb_frame.f_back is not frame.tb_frame.f_back:
         return False

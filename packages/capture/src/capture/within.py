@@ -9,16 +9,15 @@ from collections.abc import Iterable, Iterator
 
 from .breaking import Interrupted, made_function, passing_on, stand_in
 from .bytecode import build
-from .bytecode.decode import argument_names
 from .emit import Emitter
 from .errors import SkipFrame
 from .evaluator.frame import Frame
 from .foreign import Foreign, Kind, kind_of
 from .lifetimes import lifetimes_of
-from .resume import taken
+from .resume import in_slots, taken
 from .variables.base import Variable
 from .variables.constants import Constant
-from .variables.held_locals import Look, held_locals
+from .variables.held_locals import Look, held_locals, held_parts
 from .variables.placeholders import NULL, real_of, resolved
 from .variables.tensors import Tensor
 
@@ -73,23 +72,21 @@ class Within:
         #: The locals that have their values.
         self.bound = frozenset(name for name in frame.local if name in self._live or name == first)
         self.cells: list[Variable] = [frame.cells[name] for name in free]
+        #: What its caller holds until it returns.
+        self.given: list[Variable] = []
 
     def hold(self, look: Look) -> Iterable[Variable]:
         """Take what the other locals hold as well, which is given: see ``held_locals``."""
         held = held_locals(self.frame, self._live, look)
         self._named |= held
         self.bound |= held.keys()
-        return held.values()
+        self.given = [part for value in self.frame.given for part in held_parts(value, look)]
+        return [*held.values(), *self.given]
 
     @property
     def locals(self) -> list[Variable]:
         """The values of locals, by their names."""
-        return [self._named[name] for name in sorted(self._named) if name not in self._beside]
-
-    @property
-    def given(self) -> list[Variable]:
-        """Those of its parameters, which its caller may hold until it returns."""
-        return [value for name, value in self._named.items() if name in argument_names(self.frame.code)]
+        return [self._named[name] for name in in_slots(self.frame.code, self._named) if name not in self._beside]
 
     def values(self) -> Iterator[Variable]:
         """All of them."""
@@ -97,7 +94,6 @@ class Within:
         yield from self.stack
         yield from self.locals
         yield from self.cells
-        yield from self.given  # once more: each is made once
 
 
 def _first(frame: Frame, name: str) -> Variable:

@@ -281,6 +281,15 @@ def test_a_break_between_arrays() -> None:
     assert graphs_of(fn, lambda: (np.ones(3),)) == 2
 
 
+def test_whose_memory_a_view_is_over() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        array = np.zeros((3, 4))
+        rows = [row.base is array for row in array]
+        return x + 1, rows, array.T.base is array, array.base is None, array[1][1:].base is array
+
+    graphs_of(fn, lambda: (torch.ones(2),))
+
+
 def test_numpy_need_not_be_there() -> None:
     script = (
         "import sys; sys.modules['numpy'] = None\n"

@@ -328,6 +328,21 @@ def test_modes_do_not_outlive_an_interrupted_capture():
     assert _torch.dispatch_mode_depth() == _torch.torch_function_depth() == 0 and torch.is_grad_enabled()
 
 
+def test_autograds_threads_are_allowed_after_an_interrupted_capture(monkeypatch):
+    """The interrupt falls between forbidding them, which making the block does, and entering that."""
+
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(self):
+        raise Interrupt
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupt):
+        patched.setattr(torch.autograd.set_multithreading_enabled, "__enter__", interrupt)
+        capture.compile(lambda x: x + 1)(torch.ones(2))
+    assert torch._C._is_multithreading_enabled()
+
+
 def test_wrappers_of_wrappers_without_end():
     """What wraps itself at each step of a loop ends in Python's exception, not at the end of the C stack."""
 

@@ -9,6 +9,7 @@
 #include "install.h"
 #include "program.h"
 #include "run.h"
+#include "signals.h"
 #include "stack.h"
 #include "watch.h"
 
@@ -204,6 +205,9 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
 static int
 make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code, int promised, Entry **made, Stash *stash)
 {
+    if (!promised && is_handler(tstate, frame)) {
+        return EAGER_BENEATH; /* no part of what was called; and it would come again in the middle of its own capture */
+    }
     counts.misses++;
     CodeCache *cache = cache_make(code);
     if (cache == NULL) {

@@ -11,6 +11,7 @@
 #include "lookups.h"
 #include "place.h"
 #include "program.h"
+#include "signals.h"
 #include "stack.h"
 #include "state.h"
 #include "form.h"
@@ -346,6 +347,8 @@ static PyMethodDef methods[] = {
     {"set_stance", set_stance, METH_O, "What compiled callables do: capture, nothing, or what they have captured."},
     {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
     {"is_traced", traced, METH_NOARGS, "Whether something follows the lines that this thread runs."},
+    {"signal_handlers", signal_handlers, METH_NOARGS, "By number, what runs in Python for signals in this thread, or None."},
+    {"exchange_handlers", exchange_handlers, METH_O, "Put handlers of signals in the places of others."},
     {"frames_left", frames_left, METH_NOARGS, "How many more frames this thread may nest."},
     {"stats", hook_stats, METH_NOARGS, "Counts since start."},
     {"configure_tensors", tensor_configure, METH_VARARGS, "How tensors are read."},

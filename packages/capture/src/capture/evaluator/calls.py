@@ -166,6 +166,8 @@ class FunctionCalls:
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable, program=program)
+        if resumable and caller is not None and not caller.hands_over:
+            frame.given = (*args, *kwargs.values())
         if resumable and program.is_library and caller is not None and not caller.program.is_library:
             frame.extent = self._recorder.extent
         if code.co_flags & SUSPENDS:

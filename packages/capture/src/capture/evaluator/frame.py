@@ -66,6 +66,8 @@ class Frame:
     handled: Variable | None = None
     drops = False
     hands_over = False
+    #: What it was called with, if its caller holds that until it returns.
+    given: tuple[Variable, ...] = ()
     passed: tuple[tuple[CodeType, int], ...] = ()
     passed_in: Op | None = None
     ip = 0

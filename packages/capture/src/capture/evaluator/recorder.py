@@ -131,8 +131,7 @@ class GraphRecorder:
         #: Counts the program's questions whether gradients are computed.
         self.asked_grad = 0
         self.autocast_nesting_change = 0
-        #: How deep it was nested where the frame begins, if a call changed that; and whether any call changes torch's settings.
-        self.autocast_nesting_before: int | None = None
+        #: Whether any call changes torch's settings.
         self.sets_state = False
         self.refusals = refusals
         self._ranges = NumberRanges()
@@ -663,8 +662,6 @@ class GraphRecorder:
         if torch.is_grad_enabled():
             self._need_views()
         if isinstance(result, int):
-            if self.autocast_nesting_before is None:
-                self.autocast_nesting_before = result + (-1 if target is torch.autocast_increment_nesting else 1)
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
 

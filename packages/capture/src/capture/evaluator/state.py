@@ -91,6 +91,9 @@ class EvaluationState:
         self._shown.clear()
         self._in = None
         self.suspended = ()
+        # Variables that refer to each other in circles live on: not so what the captured frame was given.
+        for each in (*self.given.values(), *map(resolved, self.mortal)):
+            vars(each).pop("value", None)
         self.given.clear()
         self.followed.clear()
         self.mortal.clear()

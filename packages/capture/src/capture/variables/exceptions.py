@@ -248,6 +248,7 @@ class ExceptionObject(Object):
                     e.emit(build.swap(2), build.store_attr(name))
         elif self.way:
             name = e.temp()
+            e.leaves_frame = True
             e.emit(build.store_fast(name), build.push_callable(build.load_const(raised)), build.load_fast(name))
             e.emit(build.load_const(raiser(tuple(self.way))))
             e.load_many([] if self.context is None else [self.context])

@@ -45,13 +45,13 @@ def held_locals(frame: Any, live: frozenset[str], look: Look = _unmade) -> dict[
     for name, value in frame.local.items():
         if name in live or name in frame.cells:
             continue
-        parts = _parts(value, look)
+        parts = held_parts(value, look)
         if parts:
             found[name] = parts[0] if len(parts) == 1 else Several(parts)
     return found
 
 
-def _parts(value: Variable, look: Look) -> list[Variable]:
+def held_parts(value: Variable, look: Look) -> list[Variable]:
     """A value, if there really is one; else what it is made of and there is, what that is made of, and so on."""
     found: list[Variable] = []
     left, met = [value], set()

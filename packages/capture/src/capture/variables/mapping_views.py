@@ -129,6 +129,17 @@ class ReversedDictIterator(DictIterator):
         e.emit(build.call(3), build.load_const(0 if self.ended else self.position), build.call(2))
 
 
+def _is_iterated(left: Variable, right: Variable, given: list[Given]) -> bool:
+    """Whether `left & right`, of which one is a view, looks for elements of the left one in the right one, and so has those of the left one."""
+    is_view = isinstance(left, DictView)
+    (of_view, of_other), other = (given, right) if is_view else (given[::-1], left)
+    if isinstance(other, DictView):
+        smaller = len(of_view.entries) < len(of_other.entries)
+    else:
+        smaller = isinstance(other, Set) and other.cls is set and len(of_view.entries) <= len(of_other.entries)
+    return smaller is is_view
+
+
 class DictView(Variable):
     """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
 
@@ -173,6 +184,9 @@ class DictView(Variable):
         given = [Given(m, side) for side in (left, right)]  # an iterator gives them once
         first, second = (Set.of(m, each.entries.values()) for each in given)
         made: Any = SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
+        if symbol == "&":
+            iterated = given[0 if _is_iterated(left.realize(m), right.realize(m), given) else 1].entries
+            made.entries = {key: value for key, value in iterated.items() if key in made.entries}
         reals = [
             side.real(m) if isinstance(side, DictView) else each.real
             for side, each in zip((left, right), given, strict=True)

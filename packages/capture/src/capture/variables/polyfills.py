@@ -103,13 +103,23 @@ def _sink(heap: list[Any], place: int, before: Any) -> None:
     _rise(heap, top, place, before)
 
 
-def _check(heap: Any) -> None:
+#: What the names of the functions for heaps with the largest element first begin with: from 3.14 they are public.
+_PRIVATE = heapq._heappop_max.__name__.removesuffix("heappop_max")  # type: ignore[attr-defined]
+
+
+def _check(heap: Any, argument: str) -> None:
     if not isinstance(heap, list):
-        raise TypeError(f"heap argument must be a list, not {type(heap).__name__}")
+        kind = "None" if heap is None else type(heap).__name__
+        raise TypeError(f"{argument} must be list, not {kind}")
+
+
+def _check_filled(heap: Any, argument: str) -> None:
+    _check(heap, argument)
+    if not heap:
+        raise IndexError("index out of range")
 
 
 def _pop(heap: list[Any], before: Any) -> Any:
-    _check(heap)
     last = heap.pop()
     if not heap:
         return last
@@ -120,7 +130,6 @@ def _pop(heap: list[Any], before: Any) -> Any:
 
 
 def _replace(heap: list[Any], item: Any, before: Any) -> Any:
-    _check(heap)
     first = heap[0]
     heap[0] = item
     _sink(heap, 0, before)
@@ -128,21 +137,20 @@ def _replace(heap: list[Any], item: Any, before: Any) -> Any:
 
 
 def _order(heap: list[Any], before: Any) -> None:
-    _check(heap)
     for place in reversed(range(len(heap) // 2)):
         _sink(heap, place, before)
 
 
 @stands_for(heapq.heappush)
 def _heappush(heap: list[Any], item: Any) -> None:
-    _check(heap)
+    _check(heap, "heappush() argument 1")
     heap.append(item)
     _rise(heap, 0, len(heap) - 1, _less)
 
 
 @stands_for(heapq.heappushpop)
 def _heappushpop(heap: list[Any], item: Any) -> Any:
-    _check(heap)
+    _check(heap, "heappushpop() argument 1")
     if heap and heap[0] < item:
         return _replace(heap, item, _less)
     return item
@@ -150,31 +158,37 @@ def _heappushpop(heap: list[Any], item: Any) -> Any:
 
 @stands_for(heapq.heappop)
 def _heappop(heap: list[Any]) -> Any:
+    _check_filled(heap, "heappop() argument")
     return _pop(heap, _less)
 
 
 @stands_for(heapq.heapreplace)
 def _heapreplace(heap: list[Any], item: Any) -> Any:
+    _check_filled(heap, "heapreplace() argument 1")
     return _replace(heap, item, _less)
 
 
 @stands_for(heapq.heapify)
 def _heapify(heap: list[Any]) -> None:
+    _check(heap, "heapify() argument")
     _order(heap, _less)
 
 
 @stands_for(heapq._heappop_max)  # type: ignore[attr-defined]
 def _heappop_max(heap: list[Any]) -> Any:
+    _check_filled(heap, f"{_PRIVATE}heappop_max() argument")
     return _pop(heap, _greater)
 
 
 @stands_for(heapq._heapreplace_max)  # type: ignore[attr-defined]
 def _heapreplace_max(heap: list[Any], item: Any) -> Any:
+    _check_filled(heap, f"{_PRIVATE}heapreplace_max() argument 1")
     return _replace(heap, item, _greater)
 
 
 @stands_for(heapq._heapify_max)
 def _heapify_max(heap: list[Any]) -> None:
+    _check(heap, f"{_PRIVATE}heapify_max() argument")
     _order(heap, _greater)
 
 

@@ -30,6 +30,8 @@ class Emitter(Protocol):
 
     #: The locals that keep what was made, by the identity of the variable.
     temps: dict[int, str]
+    #: Whether something refers to the frame that may outlive it.
+    leaves_frame: bool
 
     @property
     def m(self) -> Any:

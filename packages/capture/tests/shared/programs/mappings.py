@@ -433,3 +433,14 @@ def break_reversed_while_keys_change(x):
     x = x * next(it)
     print(end="")
     return out, list(it), x
+
+
+@program
+def views_meet_equal_elements_of_other_classes(x):
+    one, many = {1: 0}, {1: 0, 2: 0, 3: 0}
+    met = (
+        one.keys() & {1.0}, {1.0} & one.keys(), one.keys() & [1.0], one.keys() & [1.0, True, 2], one.keys() & {1.0: 3}.keys(),
+        many.keys() & {1.0}, one.keys() & {1.0, 2.0}, one.keys() & {1.0: 3, 2.0: 3}.keys(), many.keys() & {1.0: 3}.keys(),
+        one.items() & {(1.0, 0)}, one.items() & [(1.0, 0)], one.keys() | {1.0}, one.keys() & frozenset([1.0]),
+    )  # fmt: skip
+    return x, [[repr(each) for each in found] for found in met]

@@ -14,7 +14,7 @@ import random
 
 import torch
 
-from .registry import program
+from .registry import outcome, program
 
 
 class Half:
@@ -131,6 +131,21 @@ def heaps(x):
         out, h, heapq.nlargest(2, [3, 1, 4]), heapq.nsmallest(2, ["bb", "a", "ccc"], key=len),
         list(heapq.merge([1, 4], [2, 3])), heapq.heappop(tagged)[1],
     )  # fmt: skip
+
+
+@program
+def heaps_that_are_none(x):
+    calls = (
+        lambda: heapq.heappop([]),
+        lambda: heapq.heapreplace([], 1),
+        lambda: heapq.heappush((1, 2), 3),
+        lambda: heapq.heappushpop((1,), 1),
+        lambda: heapq.heappop(None),
+        lambda: heapq.heapreplace("a", 1),
+        lambda: heapq.heapify((1, 2)),
+        lambda: heapq.heapify([1, "a"]),
+    )
+    return x, [outcome(call) for call in calls]
 
 
 @program

@@ -14,7 +14,7 @@ from capture.arrays.creation import of_numbers, of_parts
 from capture.arrays.dtypes import TORCH_DTYPES, numpy_dtype, torch_dtype
 from capture.arrays.elementwise import apply
 from capture.bytecode import build
-from capture.errors import NotConstant, Unsupported
+from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import BoundBuiltin, Constant, InfoObject, Real
 from capture.variables.iterators import SequenceIterator
@@ -114,6 +114,8 @@ class NdArray(Variable):
             m.errors.throw(AttributeError, f"{_shown(self)!r} object has no attribute {name!r}")
         if callable(getattr(self.python_type(), name)):
             return BoundBuiltin(self, name)
+        if name == "base" and not self.scalar:  # which arrays over memory of tensors do not have
+            raise SkipFrame("it asks whose memory an array of its own is over")
         raise Unsupported(f"ndarray.{name}")
 
     def steps(self, m: Interpreter) -> list[Variable]:
