@@ -138,7 +138,7 @@ class GraphRecorder:
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards, self.fakes, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
         self.autograd = AutogradHistory()
-        self.read_again = ReadAgain(effects.ran_ahead)
+        self.read_again = ReadAgain(refusals)
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
         self.switches = Switches()
