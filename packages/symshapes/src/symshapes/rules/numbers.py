@@ -97,7 +97,20 @@ def _threshold(self: TensorMeta, threshold: Any, value: Any) -> None:
 
 @demand("where.ScalarSelf", "where.ScalarOther")
 def _where(condition: TensorMeta, self: Operand, other: Operand) -> None:
+    require_condition(condition)
     _all_held([self, other], [self, other])
+
+
+@demand("where.self", "where.Scalar")
+def require_condition(condition: TensorMeta, self: Operand = None, other: Operand = None) -> None:
+    """A condition of bools, or of bytes, which were that once."""
+    if condition.dtype not in (torch.bool, torch.uint8):
+        raise errors.no_condition(condition.dtype)
+
+
+@demand(*(f"{name}.Scalar" for name in ("eq", "ne", "lt", "le", "gt", "ge")))
+def _compared(self: TensorMeta, other: Operand) -> None:
+    result_dtype([self, other])  # which refuses what has no dtype in common, though the result has none of it
 
 
 @demand("clamp_min", "clamp_max")
