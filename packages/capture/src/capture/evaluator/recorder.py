@@ -470,6 +470,7 @@ class GraphRecorder:
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)
         before = () if call is None else self._known_results.marks()
+        self.fake_mode.asks_kernels = True
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 called = taking_symbols(function, (*args, *kwargs.values()))
@@ -495,6 +496,8 @@ class GraphRecorder:
             # What sizes were held to for an answer that never came holds for nothing: another attempt ends before the call.
             step = self._state.step if len(self.dynamic_sizes.env.guards) != told else 0
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {words}", step) from error
+        finally:
+            self.fake_mode.asks_kernels = False
         self.check_views()
         if self.fake_mode.doubtful_copies != copies:
             self.doubtful = self.doubtful or self._state.step
