@@ -681,6 +681,16 @@ class GraphRecorder:
         """It is as before ``block``."""
         self._gradients_are(self.inference.leave(block))
 
+    def version(self, tensor: Tensor) -> int:
+        """How often a tensor of the frame's own was written to, as its version counter tells, which no other call's results share."""
+        fake, inputs = tensor.fake, (each for each in self.graph.inputs if isinstance(each, torch.Tensor))
+        key = _torch.inside(fake).storage_key
+        apart = any(fake is each for each in self.graph.uncounted)
+        if fake.is_inference() or not (apart or all(_torch.inside(each).storage_key is not key for each in inputs)):
+            raise Unsupported("Tensor._version of what shares its memory with a tensor from outside")
+        self._need_views()
+        return int(fake._version)
+
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""
         data = tensor.given.get("data")
