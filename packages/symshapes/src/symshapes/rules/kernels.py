@@ -16,8 +16,9 @@ from torch.utils._pytree import tree_map
 from symshapes import _torch
 from symshapes.rules.layout import TensorMeta
 
-#: Families of rules whose operators are safe to ask: by their numbers they choose no place in memory.
-FAMILIES = frozenset({"symshapes.rules.losses", "symshapes.rules.pointwise", "symshapes.rules.reductions"})
+#: Families of rules whose operators are safe to ask: by their numbers they choose no place in memory. And whether they mostly take operands of
+#: several dtypes.
+FAMILIES = {"symshapes.rules.losses": False, "symshapes.rules.pointwise": True, "symshapes.rules.reductions": True}
 
 #: Nothing is asked where one of these is computed with.
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -35,8 +36,8 @@ class _Unknown(Exception):
     """An argument of which it is not known what stands for it."""
 
 
-def asking(op: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule that raises what the operator's kernel raises where there is none for what is given."""
+def asking(op: Any, rule: Callable[..., Any], *, promotes: bool = True) -> Callable[..., Any]:
+    """A rule that raises what the operator's kernel raises where there is none for what is given. `promotes`: for one float among others there is."""
     kinds = {at: str(each.type) for at, each in enumerate(op._schema.arguments)}
     kinds |= {each.name: str(each.type) for each in op._schema.arguments}
 
@@ -44,8 +45,9 @@ def asking(op: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
         made = rule(*args, **kwargs)  # which has more to say of what it refuses
         dtypes = {value.dtype for value in (*args, *kwargs.values()) if type(value) is TensorMeta}
         exact = any(type(value) is complex for value in (*args, *kwargs.values()))
-        if exact or dtypes.isdisjoint(FLOATS):
-            refusal = _refusal(op, kinds, dict(enumerate(args)) | kwargs, exact)
+        if exact or dtypes.isdisjoint(FLOATS) or not (promotes or len(dtypes) == 1):
+            # Labels are 0 then, which all kernels have memory for; where nothing is a label, divisors are 1.
+            refusal = _refusal(op, kinds, dict(enumerate(args)) | kwargs, exact, int(promotes))
             if refusal is not None:
                 raise type(refusal)(*refusal.args)
         return made
@@ -59,8 +61,11 @@ def unasked(rule: Callable[..., Any]) -> Callable[..., Any] | None:
     return _UNASKED.get(rule)
 
 
-def _refusal(op: Any, kinds: dict[Any, str], given: dict[Any, Any], exact: bool) -> Exception | None:
-    """What the kernel raises: of complex numbers that it takes none, else that it is none for these dtypes. `exact`: numbers are as they are."""
+def _refusal(op: Any, kinds: dict[Any, str], given: dict[Any, Any], exact: bool, element: int) -> Exception | None:
+    """What the kernel raises: of complex numbers that it takes none, else that it is none for these dtypes. `exact`: numbers are as they are.
+
+    `element`: what all tensors hold.
+    """
     if _torch.levels():
         return None  # of function transforms, which kernels within it would ask
     try:
@@ -73,7 +78,7 @@ def _refusal(op: Any, kinds: dict[Any, str], given: dict[Any, Any], exact: bool)
             _ANSWERS.clear()
         with _torch.NoDispatchModes(), _torch.no_torch_function(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            real = {at: _real(value) for at, value in told.items()}
+            real = {at: _real(value, element) for at, value in told.items()}
             args = [real[at] for at in sorted(at for at in real if isinstance(at, int))]
             _ANSWERS[key] = _asked(op, args, {at: value for at, value in real.items() if isinstance(at, str)}, exact)
     return _ANSWERS[key]
@@ -101,7 +106,7 @@ def _is_fine(op: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
 
 
 def _floating(value: Any) -> Any:
-    return torch.ones_like(value, dtype=torch.float32) if isinstance(value, torch.Tensor) else value
+    return torch.full_like(value, 1, dtype=torch.float32) if isinstance(value, torch.Tensor) else value
 
 
 def forget_kernels() -> None:
@@ -131,7 +136,7 @@ def _told(value: Any, kind: str, exact: bool) -> Any:
     return value
 
 
-def _real(value: Any) -> Any:
+def _real(value: Any, element: int) -> Any:
     if type(value) is _Like:
-        return torch.ones(value[1], dtype=value[0])
+        return torch.full(value[1], element, dtype=value[0])
     return list(value) if type(value) is tuple else value

@@ -60,7 +60,7 @@ def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
             family, computing = rule.__module__, facts.functional or op
             rule = demanding(DEMANDS.get(op) or DEMANDS.get(facts.functional), rule)
             if family in FAMILIES and facts_of(computing).pure:
-                rule = asking(computing, rule)
+                rule = asking(computing, rule, promotes=FAMILIES[family])
         found = _KNOWN[op] = rule, facts
     return found
 
