@@ -49,6 +49,43 @@ def found_of_the_data(computed: Any, reentrant: bool) -> Callable[..., Any]:
     return written
 
 
+def between(computed: Any, reentrant: bool) -> Callable[..., Any]:
+    def written(x: torch.Tensor, b: torch.Tensor) -> Any:
+        z = checkpoint(computed, x * 1, b, use_reentrant=reentrant)
+        w = checkpoint(computed, x * 2, b, use_reentrant=reentrant)
+        z.sum().backward()
+        b.mul_(2)
+        w.sum().backward()
+        return w
+
+    return written
+
+
+def between_and_found(computed: Any, reentrant: bool) -> Callable[..., Any]:
+    def written(x: torch.Tensor, b: torch.Tensor) -> Any:
+        c = b + 1
+        z = checkpoint(lambda y: computed(y, c), x * 1, use_reentrant=reentrant)
+        w = checkpoint(lambda y: computed(y, c), x * 2, use_reentrant=reentrant)
+        z.sum().backward()
+        c.mul_(2)
+        w.sum().backward()
+        return w
+
+    return written
+
+
+def between_of_the_data(computed: Any, reentrant: bool) -> Callable[..., Any]:
+    def written(x: torch.Tensor, b: torch.Tensor) -> Any:
+        z = checkpoint(computed, x * 1, b, use_reentrant=reentrant)
+        w = checkpoint(computed, x * 2, b, use_reentrant=reentrant)
+        z.sum().backward()
+        b.data.mul_(2)
+        w.sum().backward()
+        return w
+
+    return written
+
+
 def outcome(function: Any) -> Any:
     x, b = torch.tensor([0.3, -0.8, 1.2], requires_grad=True), torch.tensor([1.5, 0.5, -0.5])
     try:
@@ -61,7 +98,11 @@ def outcome(function: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-@pytest.mark.parametrize("program", [given, found, found_of_the_data], ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [given, found, found_of_the_data, between, between_and_found, between_of_the_data],
+    ids=lambda program: program.__name__,
+)
 def test_what_is_written_before_the_backward_is_as_in_eager(program: Any, backend: str) -> None:
     for computed, reentrant in itertools.product(COMPUTED.values(), (False, True)):
         function = program(computed, reentrant)
@@ -73,6 +114,21 @@ def test_what_is_written_before_the_backward_is_as_in_eager(program: Any, backen
                 assert isinstance(result, str) and "modified by an inplace operation" in result
             else:
                 torch.testing.assert_close(result, wanted)
+
+
+def test_a_backward_keeps_what_another_checkpoint_reads_again_apart() -> None:
+    """What the first one read is written to after its backward, and before that of the second, which reads something else."""
+
+    def step(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        z = checkpoint(COMPUTED["both"], x * 1, b, use_reentrant=False)
+        w = checkpoint(COMPUTED["both"], x * 2, b + 1, use_reentrant=False)
+        z.sum().backward()
+        b.mul_(2)
+        w.sum().backward()
+        return w
+
+    compiled = meta.compile(step, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(outcome(compiled), outcome(step))
 
 
 def test_what_is_written_after_the_backward_ends_no_graph() -> None:

@@ -90,6 +90,14 @@ def test_a_mask_is_filled_with_any_number_and_compared_with_none_that_is_complex
             assert outcome(meta.compile(run), x) == outcome(run, x), (name, n)
 
 
+def test_what_only_unsigned_integers_hold_does_not_promote_with_masks() -> None:
+    x = torch.tensor([True, False])
+    for n in (2**63 - 1, 2**63, 2**64 - 1):
+        for name in ("+", "*", "//", "%", "**", "==", "<", "full_like", "masked_fill", "fmod", "foreach add"):
+            run = program(name, n)
+            assert outcome(meta.compile(run), x) == outcome(run, x), (name, n)
+
+
 @pytest.mark.parametrize("name", ["full_like", "masked_fill", "where", "clamp max", "//", "alpha", "+", "==", "pad"])
 def test_one_that_changes(name: str) -> None:
     x, run = torch.tensor([1, 2, 100], dtype=torch.uint8), PROGRAMS[name]

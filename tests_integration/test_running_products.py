@@ -47,3 +47,27 @@ def test_others_are_eagers(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> 
     if x.dtype.is_floating_point or x.is_complex():
         x = x.clone().requires_grad_()
     torch.testing.assert_close(meta.compile(lambda x: x.cumprod(0))(x), x.cumprod(0))
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize(
+    "values",
+    [[1.0, 2.0, 3.0, 0.5], [1.0, 0.0, 2.0, 0.0], [0.0, float("nan"), 2.0, 0.0], [1.0, float("inf"), 2.0, 0.0]],
+    ids=["plain", "zeros", "NaN", "infinite"],
+)
+def test_within_transforms(values: list[float], dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    grad, vmap = torch.func.grad, torch.func.vmap
+
+    def once(x: torch.Tensor) -> torch.Tensor:
+        return (x.view(2, 2).cumprod(dim) * torch.arange(1, 5).view(2, 2)).sum()
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return (grad(once)(x) ** 2).sum()
+
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        rows = vmap(grad(lambda y: torch.cumprod(y, 0).sum()))(torch.stack([x, x + 1]))
+        return [grad(once)(x), grad(twice)(x), rows, torch.func.jacrev(lambda y: y.cumprod(0))(x)]
+
+    x = torch.tensor(values)
+    torch.testing.assert_close(meta.compile(program)(x), program(x), equal_nan=True)

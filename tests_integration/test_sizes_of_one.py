@@ -225,3 +225,15 @@ def test_strides_of_what_has_no_elements(size: tuple[int, int]) -> None:
 
     x = torch.zeros(size)
     assert meta.compile(program, backend="eager")(x)[1:] == program(x)[1:]
+
+
+def test_contractions_over_one_element() -> None:
+    """Nothing is summed then, and the result lies as a product of elements does."""
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("abc,abd->acd", a, b)
+
+    def laid_out(a: int, b: int, c: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(b, a, c).transpose(0, 1), torch.randn(d, b, a).permute(2, 1, 0)
+
+    same(product, [laid_out(2, 5, 5, 2), laid_out(5, 1, 4, 3), laid_out(4, 3, 2, 5), laid_out(3, 1, 2, 5)])

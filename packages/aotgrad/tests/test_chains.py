@@ -13,6 +13,13 @@ from torch.utils.checkpoint import checkpoint
 import aotgrad
 
 
+def setitem(tensor, index, value):
+    tensor[index] = value
+
+
+fx.wrap("setitem")
+
+
 class Own(torch.autograd.Function):
     """Three times its argument, with a gradient that is not that of its forward."""
 
@@ -309,8 +316,58 @@ def smooth_dropped(x, w):
     return a, torch.exp(torch.dropout(a, 0.3, True)) * w + torch.cos(x)
 
 
+def smooth_written(x, w):
+    a = (x * w).sin_()
+    b = a * w
+    b.sin_()
+    return a, b.sin(), b
+
+
+def written_then_viewed(x, w):
+    a = torch.sin(x * w)
+    a.add_(w.mean())
+    v = a.view(-1).view(a.shape)
+    return v, torch.exp(v) * a, (v * w).sin()
+
+
+def written_in_part(x, w):
+    a = torch.sin(x * w)
+    setitem(a, 0, w.cos())
+    return a, torch.exp(a) * w
+
+
+def written_in_turn(x, w):
+    a, b = torch.sin(x * w), torch.cos(x)
+    torch._foreach_mul_([a, b], [w, x])
+    return a, b, a.exp() + b.exp()
+
+
+def view_written(x, w):
+    a = torch.sin(x * w)
+    a[1:].mul_(w)
+    return a, a.exp() * w
+
+
+def written_unseen(x, w):
+    a = torch.sin(x * w)
+    b = a + w
+    a.detach().mul_(2)
+    return a, b.exp()
+
+
+def input_written(x, w):
+    h = x * 1
+    h.mul_(w)
+    return h, h.exp() * w, (h * w).sin()
+
+
+SMOOTH_WRITTEN = [smooth_written, written_then_viewed, written_in_part, written_in_turn, view_written, input_written]
+
+
 @pytest.mark.parametrize("nonleaf", [False, True], ids=["leaves", "computed"])
-@pytest.mark.parametrize("program", [smooth_three, smooth_past, smooth_dropped], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program", [smooth_three, smooth_past, smooth_dropped, *SMOOTH_WRITTEN], ids=lambda p: p.__name__
+)
 def test_second_derivatives_at_results(interpreter, program, nonleaf):
     run = aotgrad.compile(traced(program), fresh(nonleaf)[1], inference_compiler=interpreter)
     answers = []
@@ -337,11 +394,20 @@ def test_second_derivatives_of_inputs_that_depend_on_each_other(interpreter):
     equal(*answers)
 
 
-@pytest.mark.parametrize("program", [smooth_three, written], ids=["function", "write"])
+def view_of_written(x, w):
+    a = torch.sin(x * w)
+    v = a[1:]
+    a.mul_(w)
+    return a, v.exp(), a.exp()
+
+
+@pytest.mark.parametrize("program", [smooth_three, view_of_written, written_unseen], ids=["function", "view", "unseen"])
 def test_second_derivatives_that_cannot_be_had_are_refused(interpreter, program):
-    """Nobody knows which of a function's values a result is; a graph's value that is written to is two."""
+    """Nobody knows which of a function's values a result is; what was made of a graph's value before it was written to leads there, too."""
     given = fresh(False)[1]
-    run = aotgrad.compile(program, given, inference_compiler=interpreter)
+    run = aotgrad.compile(
+        program if program is smooth_three else traced(program), given, inference_compiler=interpreter
+    )
     gradient = torch.autograd.grad(weighed(run(*given)), given[0], create_graph=True)[0]
     with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
         gradient.sum().backward()

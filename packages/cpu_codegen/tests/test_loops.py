@@ -472,3 +472,18 @@ def test_pairs_are_written_together(isa, case, compiled):
         call(a, b, y, n)
         assert torch.equal(y[: 2 * n], torch.stack([a + b, a * b], -1).flatten())
         assert bool((y[2 * n :] == -1).all())
+
+
+@pytest.mark.parametrize("reduced", [0, 1])
+def test_of_a_pair_one_is_a_maximum(isa, case, compiled, reduced):
+    """What is written beside it is there before the maximum is."""
+
+    def body(outer, inner):
+        (point,), (k,) = outer, inner
+        values = [ops.load("a", point), ops.reduce("max", ops.load("b", 3 * point + k))]
+        for at in (0, 1):
+            ops.store("y", 2 * point + at, values[at ^ reduced ^ 1])
+
+    one = case("pairs", body, [40], [3], {"a": ("in", F32), "b": ("in", F32), "y": ("out", F32)})
+    memory = {"a": torch.randn(40), "b": torch.randn(120), "y": torch.empty(80)}
+    assert_same(one.call(compiled([one]), memory), one.expected(memory))

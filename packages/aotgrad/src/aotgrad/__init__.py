@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aotgrad.partition.split import split
     from aotgrad.reached import Undescribable
     from aotgrad.signature import Signature
+    from aotgrad.standing import Standing
     from aotgrad.stored_plans import Unstorable, plan_of, plan_text, run_planned
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "RunsOnce",
     "Saved",
     "Signature",
+    "Standing",
     "Undescribable",
     "Unstorable",
     "Unsupported",
@@ -69,6 +71,7 @@ _lazy_package(
         "aotgrad.partition": ("Partition", "Partitioner", "Saved", "partition_default", "partition_min_cut", "split"),
         "aotgrad.reached": ("Undescribable",),
         "aotgrad.signature": ("Signature",),
+        "aotgrad.standing": ("Standing",),
         "aotgrad.stored_plans": ("Unstorable", "plan_of", "plan_text", "run_planned"),
     },
 )

@@ -19,6 +19,7 @@ from aotgrad.interpret import QuietInterpreter, attached_tensors, swapped
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
 from aotgrad.signature import Computed
+from aotgrad.standing import Standing
 from symshapes import dataclass, facts_of
 
 COPIED = 1 << 16
@@ -38,13 +39,15 @@ class _Same(torch.autograd.Function):
 
 
 class _Continued(QuietInterpreter):
-    """Runs a graph with given values in place of some of its own. What the calls `kept` gave is there afterwards."""
+    """Runs a graph with given values in place of some of its own, from where on these stand. What the calls `kept` gave is there afterwards."""
 
     def __init__(
-        self, module: fx.GraphModule, values: Mapping[fx.Node, torch.Tensor], kept: Container[Any] = ()
+        self, module: fx.GraphModule, values: Sequence[tuple[Standing, torch.Tensor]], kept: Container[Any] = ()
     ) -> None:
         super().__init__(module)
-        self.values = values
+        self.values: dict[fx.Node, list[tuple[Standing, torch.Tensor]]] = {}
+        for place, given in values:
+            self.values.setdefault(place.call, []).append((place, given))
         self.kept = kept
         self.found: dict[Any, Any] = {}
 
@@ -52,7 +55,13 @@ class _Continued(QuietInterpreter):
         value = super().run_node(n)
         if n in self.kept:
             self.found[n] = value
-        return self.values.get(n, value)
+        for place, given in self.values.get(n, ()):
+            for node in place.nodes:
+                if node is n:
+                    value = given
+                elif node in self.env:
+                    self.env[node] = given
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,8 @@ class DoubleBackward:
 
     `given`: how many of the compiled function's inputs are the program's; the rest are tensors that it holds.
     `places`: what the tangents belong to; None: another result stands for this one, it gets no gradient.
-    `inputs`: the inputs that gradients are wanted for. `cuts`: calls of the program whose values are taken from the
-    first run, and get gradients too. `written`: inputs that the program writes to. No result that is differentiated depends on
+    `inputs`: the inputs that gradients are wanted for. `cuts`: from where on values of the program are taken from the
+    first run; they get gradients too. `written`: inputs that the program writes to. No result that is differentiated depends on
     what was in them, but for `copied`: of those a copy is kept from before the forward. `checked`: the other tensors among the inputs that autograd does not watch, since
     they are not saved. `draws`: the program draws random numbers. They are drawn again, from the generator's state
     before the forward.
@@ -83,7 +92,7 @@ class DoubleBackward:
     given: int
     places: tuple[Place | None, ...]
     inputs: tuple[int, ...]
-    cuts: tuple[fx.Node, ...]
+    cuts: tuple[Standing, ...]
     written: frozenset[int]
     copied: tuple[int, ...]
     checked: tuple[int, ...]
@@ -137,7 +146,7 @@ class DoubleBackward:
             found: Mapping[Any, Any] = {}
             if self.cuts or calls:
                 assert isinstance(run, fx.GraphModule)
-                continued = _Continued(run, dict(zip(self.cuts, ends[len(self.inputs) :], strict=True)), calls)
+                continued = _Continued(run, [*zip(self.cuts, ends[len(self.inputs) :], strict=True)], calls)
                 run, found = continued.run, continued.found
             outputs = pytree.tree_leaves(run(*copies[: self.given]), is_leaf=lambda value: type(value) is torch.Size)
 
@@ -221,16 +230,18 @@ def double_backward(
     if not all(i not in signature.grad_inputs and _is_little(places[i].meta["val"]) for i in copied):
         return "it writes to an input that it computes with, which is large or has a gradient"
     inputs, cuts = links(joint, whole)
-    calls = [call for number in cuts if (call := whole.cuts[number].call) is not None]
-    if len(calls) < len(cuts):
-        return "a result of it that another is computed from is written to, or is no value of its graph"
+    places_of_cuts = [place for number in cuts if (place := whole.cuts[number].standing) is not None]
+    if len(places_of_cuts) < len(cuts):
+        return (
+            "a result of it that another is computed from is no value of its graph, or is written to beside views of it"
+        )
     unwatched = set(range(signature.input_count)) - written - {saved.input for saved in partition.saved}
     return DoubleBackward(
         program,
         given,
         tuple(known.get(result) for result in differentiable),
         tuple(inputs),
-        tuple(calls),
+        tuple(places_of_cuts),
         frozenset(written),
         tuple(copied),
         tuple(i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)),

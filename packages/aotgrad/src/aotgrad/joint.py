@@ -28,6 +28,7 @@ from aotgrad.interpret import Shortcut, TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.signature import Alias, Computed, InputItself, Signature
+from aotgrad.standing import Standing, standing
 from aotgrad.trace import Tracer
 from symshapes import (
     FakeMode,
@@ -70,13 +71,13 @@ class Cut:
     """Where a way back comes by another result (or by what leads to one) and goes on only with the sum of all gradients.
 
     Of `result` or, for a view that is made outside the graph, of output `output`. `asked`: users may ask about it;
-    `call`: the node of the program's graph that has it, None if nobody can tell.
+    `standing`: from which call of the program's graph on it is there as it is, None if nobody can tell.
     """
 
     result: int | None
     output: int | None
     asked: bool
-    call: fx.Node | None
+    standing: Standing | None
 
 
 @dataclass(frozen=True)
@@ -333,9 +334,8 @@ class _Traced:
             if output is not None:
                 _refuse_written_later(signature, output)
             tensor = self.returned[output] if output is not None else self.tensors[results[place]]
-            written_to = tracer.tracked(tensor).storage.written
-            call = None if self.ran is None or written_to else self.ran.call_of(tensor)
-            cuts.append(Cut(result, output, output is not None or result in places or result in written, call))
+            found_at = None if self.ran is None else standing(self.ran, tracer, tensor)
+            cuts.append(Cut(result, output, output is not None or result in places or result in written, found_at))
         for node, number in found.hidden:
             fact = node._input_metadata[number]
             with torch.no_grad(), tracer.fake_mode, tracer:

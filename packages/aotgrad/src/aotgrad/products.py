@@ -48,8 +48,8 @@ def of_running_products(function: Callable[..., Any]) -> Callable[..., Any]:
         wanted = dtype or (input.dtype if isinstance(input, Tensor) else None)
         if named or not isinstance(dim, int) or wanted is None or not (wanted.is_floating_point and input.dim()):
             return function(input, dim, dtype=dtype, **named)
-        if not (input.requires_grad and torch.is_grad_enabled()):
-            return function(input, dim, dtype=dtype)
+        if not (input.requires_grad and torch.is_grad_enabled()) or _torch.in_transform():
+            return function(input, dim, dtype=dtype)  # within a transform eager, too, does not ask
         return _Products.apply(input.to(wanted), dim)  # type: ignore[no-untyped-call]
 
     return cumprod

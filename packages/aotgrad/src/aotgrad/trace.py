@@ -569,7 +569,7 @@ class Tracer(InfraMode):
             chain.append(parent)
             child = parent
         storage.generation += 1
-        storage.written = True
+        storage.written, storage.wrote = True, self.recorder.running_call()
         storage.counted = storage.counted or not written.is_apart
         for link in chain:
             link.generation = storage.generation

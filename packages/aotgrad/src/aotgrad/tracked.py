@@ -19,6 +19,8 @@ class Storage:
     root: Tracked
     generation: int = 0
     written: bool = False
+    wrote: fx.Node | None = None
+    """The program's call that wrote last."""
     counted: bool = False
     """Whether the version of its tensors tells of a write: not where all were made through `Tensor.data`."""
 

@@ -267,9 +267,9 @@ class OperationPrinter:
             self.out(f"{f'{mode}_to' if mode else 'store'}({place}, {x}, lanes);")
             return
         variable = self.plan.vector.variable
-        if is_pair(self.body, at, variable):
+        if is_pair(self.body, self.plan.levels, at, variable):
             return  # with the next one
-        if is_pair(self.body, at - 1, variable):
+        if is_pair(self.body, self.plan.levels, at - 1, variable):
             first = self.body.ops[at - 1]
             assert isinstance(first, Store)
             place = f"{self._buffers[buffer]} + {self.index.factor(first.index)}"

@@ -15,7 +15,7 @@ import torch
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop, merged
 from cpu_codegen.ranges import cut
-from inductor import Body, Indirect, Op, Reduce, Ref, Store
+from inductor import Body, Indirect, Levels, Op, Reduce, Ref, Store
 from symshapes import FloorDiv, Mod
 
 MOST_OPERATIONS = 64
@@ -88,12 +88,15 @@ def is_alternate(index: Expr, variable: Symbol, dtype: torch.dtype | None) -> bo
     return dtype is not None and dtype.itemsize == 4 and stride(index, variable) == 2
 
 
-def is_pair(body: Body, at: int, variable: Symbol) -> bool:
-    """Whether an operation and the one behind it write elements side by side, over lanes all elements."""
+def is_pair(body: Body, levels: Levels, at: int, variable: Symbol) -> bool:
+    """Whether an operation and the one behind it write elements side by side, over lanes all elements, one right after the other."""
     pair = body.ops[at : at + 2] if at >= 0 else ()
     match pair:
         case (Store(buffer=a, index=first, mode=None), Store(buffer=b, index=second, mode=None)) if a == b:
             values = (body.ops[store.operands[0].at].dtype for store in pair)
             by_lane = not (first.free_symbols | second.free_symbols).isdisjoint(body.indirects())
-            return not by_lane and second - first == 1 and all(is_alternate(first, variable, dtype) for dtype in values)
+            if by_lane or second - first != 1 or not all(is_alternate(first, variable, dtype) for dtype in values):
+                return False
+            # Not where a reduction that only one of them needs is computed between them.
+            return any(at in run and at + 1 in run for run in (*levels.outer, *(each.ops for each in levels.passes)))
     return False

@@ -459,7 +459,7 @@ def _memory_cost(
     lane_symbols = frozenset(symbol for symbol, at in body.indirects().items() if varying[at])
     reads_outer_indirect = not is_inner and levels.passes
     turnable = body.inner_vars[0] if levels.passes and not is_inner and len(body.inner_vars) == 1 else None
-    firsts = [at for at in range(len(body.ops)) if is_pair(body, at, loop.variable)]
+    firsts = [at for at in range(len(body.ops)) if is_pair(body, levels, at, loop.variable)]
     paired = {store for at in firsts for store in (at, at + 1)}
     cost = 0.0
     for at, op in enumerate(body.ops):

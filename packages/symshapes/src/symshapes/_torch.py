@@ -203,6 +203,14 @@ def composite_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
+def cpu_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run the host's kernel of `op`, whatever this thread records or watches: public calls go by all that."""
+    return op.redispatch(_CPU, *args, **kwargs)
+
+
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
 class _Probe(torch.Tensor):
     """Metadata alone, for questions to torch that look at nothing else."""
 

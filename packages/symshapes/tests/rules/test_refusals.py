@@ -31,6 +31,13 @@ REFUSED: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
     lambda x, scalar: (x > 0) - True,
     lambda x, scalar: True - (x > 0),
     lambda x, scalar: (x > 0).relu(),
+    lambda x, scalar: (x > 0) + 2**63,
+    lambda x, scalar: (scalar > 0) * 2**63,
+    lambda x, scalar: (x > 0) == 2**63,
+    lambda x, scalar: (x > 0) <= 2**64 - 1,
+    lambda x, scalar: torch.where(x, x, scalar),
+    lambda x, scalar: torch.where(x.long(), x, 1),
+    lambda x, scalar: torch.where(x.to(torch.int8), 1, 2),
 ]
 
 

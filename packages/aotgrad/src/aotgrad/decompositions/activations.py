@@ -261,8 +261,8 @@ def shrink_backward(grad: Tensor, x: Tensor, lambd: Any) -> Tensor:
 @in_opmath
 def softshrink(x: Tensor, lambd: Any = 0.5) -> Tensor:
     """x moved towards 0 by lambd, 0 within [-lambd, lambd]."""
-    # Multiplying by zero keeps NaN.
-    return aten.where.self(x > lambd, x - lambd, aten.where.self(x < -lambd, x + lambd, x * 0))
+    # Multiplying by zero keeps NaN. Of a bool, which may not be subtracted, the negative is a number.
+    return aten.where.self(x > lambd, x + -lambd, aten.where.self(x < -lambd, x + lambd, x * 0))
 
 
 @decomposition(aten._prelu_kernel.default)

@@ -29,11 +29,19 @@ def _share(x: Tensor, reduction: int) -> Any:
     return x.numel() if reduction == MEAN else 1
 
 
+def _difference(x: Tensor, target: Tensor) -> Tensor:
+    """x - target, of bools too, which are numbers in a loss and may not be subtracted."""
+    if torch.bool not in (x.dtype, target.dtype):
+        return x - target
+    common = torch.promote_types(x.dtype, target.dtype)
+    return x.to(common) - target.to(common)
+
+
 @decomposition(aten.mse_loss.default)
 @in_opmath
 def mse_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
     """(x - target)², reduced."""
-    difference = x - target
+    difference = _difference(x, target)
     return _reduced(difference * difference, reduction)
 
 
@@ -41,14 +49,14 @@ def mse_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
 @in_opmath
 def mse_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
     """The gradient of `mse_loss`, row-major."""
-    return contiguous((x - target) * (2.0 / _share(x, reduction)) * grad)
+    return contiguous(_difference(x, target) * (2.0 / _share(x, reduction)) * grad)
 
 
 @decomposition(aten.smooth_l1_loss.default)
 @in_opmath
 def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float = 1.0) -> Tensor:
     """d² / (2 beta) for distances d below beta, d - beta / 2 beyond; reduced."""
-    distance = aten.abs.default(x - target)
+    distance = aten.abs.default(_difference(x, target))
     if beta == 0:
         return _reduced(distance, reduction)
     loss = aten.where.self(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)
@@ -59,7 +67,7 @@ def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float
 @in_opmath
 def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
     """The gradient of `smooth_l1_loss`, row-major."""
-    difference = x - target
+    difference = _difference(x, target)
     scaled = grad / _share(x, reduction)
     far = scaled * aten.sign.default(difference)
     if beta == 0:
@@ -71,7 +79,7 @@ def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: 
 @in_opmath
 def huber_loss(x: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
     """d² / 2 for distances d up to delta, delta (d - delta / 2) beyond; reduced."""
-    distance = aten.abs.default(x - target)
+    distance = aten.abs.default(_difference(x, target))
     loss = aten.where.self(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
     return _reduced(loss, reduction)
 
@@ -80,7 +88,7 @@ def huber_loss(x: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 
 @in_opmath
 def huber_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
     """The gradient of `huber_loss`, row-major."""
-    difference = x - target
+    difference = _difference(x, target)
     slope = aten.clamp.default(difference, -delta, delta)
     return contiguous(slope * (grad / _share(x, reduction)))
 

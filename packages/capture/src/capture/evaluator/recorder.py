@@ -137,7 +137,7 @@ class GraphRecorder:
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards, self.fakes, dynamic_sizes.is_steady, dynamic_sizes.is_settled)
         self.autograd = AutogradHistory()
-        self.read_again = ReadAgain(effects.ran_ahead)
+        self.read_again = ReadAgain(refusals)
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
         self.switches = Switches()
@@ -469,6 +469,7 @@ class GraphRecorder:
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         told = len(self.dynamic_sizes.env.guards)
         before = () if call is None else self._known_results.marks()
+        self.fake_mode.asks_kernels = True
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 called = taking_symbols(function, (*args, *kwargs.values()))
@@ -494,6 +495,8 @@ class GraphRecorder:
             # What sizes were held to for an answer that never came holds for nothing: another attempt ends before the call.
             step = self._state.step if len(self.dynamic_sizes.env.guards) != told else 0
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {words}", step) from error
+        finally:
+            self.fake_mode.asks_kernels = False
         self.check_views()
         if self.fake_mode.doubtful_copies != copies:
             self.doubtful = self.doubtful or self._state.step
@@ -674,6 +677,16 @@ class GraphRecorder:
     def leave_inference(self, block: Variable) -> None:
         """It is as before ``block``."""
         self._gradients_are(self.inference.leave(block))
+
+    def version(self, tensor: Tensor) -> int:
+        """How often a tensor of the frame's own was written to, as its version counter tells, which no other call's results share."""
+        fake, inputs = tensor.fake, (each for each in self.graph.inputs if isinstance(each, torch.Tensor))
+        key = _torch.inside(fake).storage_key
+        apart = any(fake is each for each in self.graph.uncounted)
+        if fake.is_inference() or not (apart or all(_torch.inside(each).storage_key is not key for each in inputs)):
+            raise Unsupported("Tensor._version of what shares its memory with a tensor from outside")
+        self._need_views()
+        return int(fake._version)
 
     def is_inference(self, tensor: Tensor) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it."""

@@ -17,12 +17,14 @@ from symshapes import ControlFlow
 class Refusals:
     """What one session's backend refused: by target, and dtype, rank and need of a gradient of each tensor.
 
-    And whether the program does: ``fails_traced`` once it raised where it was told that a compiler traces it.
+    And whether the program does: ``fails_traced`` once it raised where it was told that a compiler traces it. And that it
+    ``writes_what_is_read_again``, by the backward of a checkpoint.
     """
 
     def __init__(self) -> None:
         self._reasons: dict[Any, str] = {}
         self.fails_traced = False
+        self.writes_what_is_read_again = False
 
     def note(self, call: fx.Node, reason: str) -> None:
         """A backend refused a graph because of `call`."""

@@ -250,7 +250,7 @@ def _differentiate(
         m.custom_gradients.unhook(hook)
     if not keep:
         m.recorder.autograd.given_up |= found.nodes
-        m.recorder.read_again.done()
+        m.recorder.read_again.done(found.nodes)
     left = iter(made.items)
     return [alone[id(tensor)] if id(tensor) in alone else next(left).realize(m) for tensor in asked]
 

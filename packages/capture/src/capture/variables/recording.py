@@ -99,6 +99,9 @@ class Recorder(Protocol[V]):
     def leave_inference(self, block: V) -> None:
         """It is as before ``block``."""
 
+    def version(self, tensor: Any) -> int:
+        """How often a tensor of the frame's own was written to. Raises ``Unsupported`` for one that shares its memory with one from outside."""
+
     def is_inference(self, tensor: Any) -> bool:
         """Whether a tensor was made in inference mode, by which guards, and calls in the graph, tell it. Raises ``Unsupported`` where they do not."""
 

@@ -157,7 +157,10 @@ class Tensor(Variable):
             if self.value is not None and name != "data":
                 autograd_state.check_unseen(m)
             return autograd_state.READ[name](m, self)
-        if name in ("_version", "__dict__", "_base", "names", "_backward_hooks"):
+        if name == "_version":
+            self.require_plain(m, name)
+            return Constant(m.recorder.version(self))
+        if name in ("__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
         if name in self.given:
             return self.given[name]

@@ -43,8 +43,16 @@ def unlike_target(size: Sequence[Any], result: Sequence[Any]) -> RuntimeError:
 
 def uncastable(result: torch.dtype, target: torch.dtype) -> RuntimeError:
     """A result whose dtype is of a higher category than what it is to be written to."""
-    kinds = [_KINDS.get(dtype) or str(dtype).removeprefix("torch.").capitalize() for dtype in (result, target)]
-    return RuntimeError(f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}")
+    return RuntimeError(f"result type {_kind(result)} can't be cast to the desired output type {_kind(target)}")
+
+
+def no_condition(dtype: torch.dtype) -> RuntimeError:
+    """What `where` is to choose by, of a dtype that is none of truth."""
+    return RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {_kind(dtype)}")
+
+
+def _kind(dtype: torch.dtype) -> str:
+    return _KINDS.get(dtype) or str(dtype).removeprefix("torch.").capitalize()
 
 
 def unlike_mask(mask: Sequence[Any], number: int, size: Sequence[Any], dim: int) -> IndexError:

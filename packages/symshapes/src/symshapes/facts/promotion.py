@@ -29,6 +29,8 @@ _REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.c
 _COMPLEX = {real: complex_ for complex_, real in _REAL.items()} | {torch.bfloat16: torch.complex64}
 
 
+_LARGEST = torch.iinfo(torch.int64).max
+
 HALF_DTYPES = frozenset({torch.float16, torch.bfloat16})
 """The dtypes that kernels load, widen to float32, compute in, and round once at the end."""
 
@@ -102,7 +104,11 @@ def result_dtype(operands: Iterable[Operand], default: torch.dtype | None = None
             continue
         dtype = getattr(operand, "dtype", None)
         rank = 2 if dtype is None else 0 if operand.size else 1
-        ranked[rank] = _join(ranked[rank], number_dtype(operand, default) if dtype is None else dtype)
+        if dtype is None:
+            # What no int64 holds is a tensor of uint64, which promotes with little, or refuses to.
+            large = type(operand) is int and operand > _LARGEST
+            dtype = torch.uint64 if large else number_dtype(operand, default)
+        ranked[rank] = _join(ranked[rank], dtype)
     found = _override(ranked[0], _override(ranked[1], ranked[2]))
     if found is None:
         return torch.get_default_dtype() if default is None else default

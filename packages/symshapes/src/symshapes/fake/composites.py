@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_map_only
 
 from symshapes import _torch
-from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
+from symshapes.expr.symbols import SYMBOLIC, hint_of, is_open, is_unbacked
 from symshapes.facts.layout import lies_in_order, same_size
 from symshapes.fake.one_hot import one_hot
 from symshapes.fake.products import linear, matmul, reshape
@@ -372,10 +372,13 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if isinstance(equation, str) and "." not in equation:
         lengths: dict[str, list[Any]] = {}
-        for labels, tensor in zip(equation.replace(" ", "").partition("->")[0].split(","), tensors, strict=False):
+        given, arrow, kept = equation.replace(" ", "").partition("->")
+        for labels, tensor in zip(given.split(","), tensors, strict=False):
             for label, length in zip(labels, tensor.shape, strict=False):
                 lengths.setdefault(label, []).append(length)
-        for first, *others in lengths.values():
+        for label, (first, *others) in lengths.items():
+            if others and is_open(first) and not (arrow and label in kept):
+                bool(first == 1)  # guarded: then nothing is summed, and the product lies as that of elements does
             for other in others:
                 told = not (is_unbacked(first) or is_unbacked(other)) or any(
                     type(length) is int and length == 1 for length in (first, other)

@@ -23,6 +23,7 @@ from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, me
 from symshapes.infra_mode import InfraMode
 from symshapes.node import SymNode
 from symshapes.rules import matmul, registry
+from symshapes.rules.kernels import unasked
 from symshapes.rules.layout import Same, TensorMeta, View, same_shape, sure
 from symshapes.rules.registry import DataDependentError, rule_and_facts
 from symshapes.rules.views import view_may_be
@@ -122,6 +123,8 @@ class FakeMode(InfraMode):
         self.wrote_apart = False
         """Whether an operator wrote to a storage that tensors share of which each counts its own writes (`view_apart`)."""
         self._apart: set[object] = set()
+        self.asks_kernels = False
+        """Whether ops are a program's own, which eager refuses where it has no kernel for their dtypes; what they are made of need have none."""
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
@@ -395,14 +398,14 @@ class FakeMode(InfraMode):
         rule, facts = rule_and_facts(func)
         if rule is not None and not facts.needs_data:
             with _torch.no_torch_function():
-                self._run_rule(rule, args, kwargs)
+                self._run_rule(rule if self.asks_kernels else unasked(rule) or rule, args, kwargs)
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where one like it was asked for before."""
         symbolic = self._symbolic
         self._symbolic = False
         try:
-            key = (
+            key: Any = (
                 func,
                 self._key(args),
                 (*kwargs, *self._key(kwargs.values())) if kwargs else None,
@@ -415,7 +418,10 @@ class FakeMode(InfraMode):
         try:
             plan = memo.get(key, memo)
         except TypeError:  # an argument is not hashable: no memo
-            return self._run_rule(rule, args, kwargs)
+            return self._run_rule(rule if self.asks_kernels else unasked(rule) or rule, args, kwargs)
+        if plan is memo and not self.asks_kernels and (other := unasked(rule)) is not None:
+            rule, key = other, (key, "unasked")
+            plan = memo.get(key, memo)
         if plan is memo:
             made = 0 if self.shape_env is None else self.shape_env.count
             plan = self._run_rule(rule, args, kwargs)

@@ -136,6 +136,8 @@ def arange(*bounds: Any, dtype: torch.dtype | None = None, device: Any = None, *
     """The count is the distance in steps, rounded up."""
     start, end, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
     found = dtype or _range_dtype([start, end, step])
+    if found is torch.bool:
+        raise NotImplementedError(f"\"arange_{torch.device(device or 'cpu').type}\" not implemented for 'Bool'")
     integers = all(isinstance(value, (int, torch.SymInt)) for value in (start, end, step))
     if not isinstance(step, torch.SymInt) and step == 0:
         raise RuntimeError("step must be nonzero")

@@ -9,6 +9,7 @@ import torch
 import symshapes.rules.pointwise  # noqa: F401  (its rules are looked up here)
 from symshapes.facts import errors
 from symshapes.rules.by_operator import aten
+from symshapes.rules.kernels import FLOATS, asking
 from symshapes.rules.layout import TensorMeta, same_shape
 from symshapes.rules.reductions import reduced
 from symshapes.rules.registry import DEMANDS, RULES, Rule, demanding, rule
@@ -40,16 +41,24 @@ _UNARY = (
 _SINGLE |= {name: {"default": name} for name in _UNARY}
 
 
-def _each(name: str, single: Rule, in_place: bool) -> Rule:
+def _each(name: str, single_name: str, in_place: bool) -> Rule:
+    plain = demanding(DEMANDS.named.get(single_name), RULES.named[single_name])
+
     @cache
     def lists() -> list[bool]:
         (op,) = aten(name)
         return [str(argument.type) in ("List[Tensor]", "List[number]") for argument in op._schema.arguments]
 
+    @cache
+    def asked() -> Rule:
+        (op,) = aten(single_name)
+        return asking(op, plain)
+
     def run(*args: Any, **kwargs: Any) -> Any:
         given = [value for value, is_list in zip(args, lists(), strict=False) if is_list]
         if not given[0] or any(len(values) != len(given[0]) for values in given) or "self" in kwargs:
             return NotImplemented  # eager says what it refuses
+        single = plain if FLOATS.issuperset(each.dtype for each in given[0]) else asked()
         results = [
             single(*[value[place] if is_list else value for value, is_list in zip(args, lists(), strict=False)])
             for place in range(len(given[0]))
@@ -70,7 +79,7 @@ for _name, _overloads in _SINGLE.items():
     for _overload, _single in _overloads.items():
         for _suffix in ("", "_"):
             _whole = f"_foreach_{_name}{_suffix}" + (f".{_overload}" if _overload != "default" else "")
-            rule(_whole)(_each(_whole, demanding(DEMANDS.named.get(_single), RULES.named[_single]), bool(_suffix)))
+            rule(_whole)(_each(_whole, _single, bool(_suffix)))
 
 
 @rule("_foreach_zero_")

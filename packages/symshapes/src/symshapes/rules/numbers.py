@@ -64,6 +64,14 @@ def _full_like(self: TensorMeta, value: Any = None, *, fill_value: Any = None, *
     require_held(fill_value if value is None else value, options.get("dtype") or self.dtype)
 
 
+@demand("fill.Tensor")
+def _fill(self: TensorMeta, value: TensorMeta) -> None:
+    if value.size:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.size)} dimensions."
+        )
+
+
 @demand("new_full")
 def _new_full(self: TensorMeta, size: Any, fill_value: Any, **options: Any) -> None:
     _full_like(self, fill_value, **options)
@@ -97,7 +105,20 @@ def _threshold(self: TensorMeta, threshold: Any, value: Any) -> None:
 
 @demand("where.ScalarSelf", "where.ScalarOther")
 def _where(condition: TensorMeta, self: Operand, other: Operand) -> None:
+    require_condition(condition)
     _all_held([self, other], [self, other])
+
+
+@demand("where.self", "where.Scalar")
+def require_condition(condition: TensorMeta, self: Operand = None, other: Operand = None) -> None:
+    """A condition of bools, or of bytes, which were that once."""
+    if condition.dtype not in (torch.bool, torch.uint8):
+        raise errors.no_condition(condition.dtype)
+
+
+@demand(*(f"{name}.Scalar" for name in ("eq", "ne", "lt", "le", "gt", "ge")))
+def _compared(self: TensorMeta, other: Operand) -> None:
+    result_dtype([self, other])  # which refuses what has no dtype in common, though the result has none of it
 
 
 @demand("clamp_min", "clamp_max")
@@ -110,7 +131,15 @@ def _clamp_one(self: TensorMeta, bound: Any = None, *, min: Any = None, max: Any
 
 @demand("clamp")
 def _clamp(self: TensorMeta, min: Any = None, max: Any = None) -> None:
+    require_bound(self, min, max)
     _all_held([min, max], [self] if self.dtype.is_floating_point else [self, min, max])
+
+
+@demand("clamp.Tensor")
+def require_bound(self: TensorMeta, min: Any = None, max: Any = None) -> None:
+    """Something to clamp by."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
 
 
 @demand("pow.Tensor_Scalar")

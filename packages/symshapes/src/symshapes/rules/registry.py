@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from symshapes import _torch
 from symshapes.facts import OperatorFacts, facts_of, forget_operators
 from symshapes.rules.by_operator import ByOperator
+from symshapes.rules.kernels import FAMILIES, asking, forget_kernels
 
 Rule = Callable[..., Any]
 RuleT = TypeVar("RuleT", bound=Rule)
@@ -56,7 +57,10 @@ def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
         rule = RULES.given.get(op) or RULES.by_name(op, beside=facts.functional)
         # In place it demands what it demands of the same arguments where it is functional.
         if rule is not None:
+            family, computing = rule.__module__, facts.functional or op
             rule = demanding(DEMANDS.get(op) or DEMANDS.get(facts.functional), rule)
+            if family in FAMILIES and facts_of(computing).pure:
+                rule = asking(computing, rule, promotes=FAMILIES[family])
         found = _KNOWN[op] = rule, facts
     return found
 
@@ -108,4 +112,5 @@ def reset_rules() -> None:
     MEMO.clear()
     _KNOWN.clear()
     forget_operators()
+    forget_kernels()
     _MISSING.clear()
