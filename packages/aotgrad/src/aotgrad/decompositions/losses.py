@@ -33,7 +33,7 @@ def _difference(x: Tensor, target: Tensor) -> Tensor:
     """x - target, of bools too, which are numbers in a loss and may not be subtracted."""
     if torch.bool not in (x.dtype, target.dtype):
         return x - target
-    common = torch.promote_types(x.dtype, target.dtype)
+    common = target.dtype if x.dtype is torch.bool else x.dtype  # the other's
     return x.to(common) - target.to(common)
 
 
