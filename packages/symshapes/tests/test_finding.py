@@ -95,21 +95,49 @@ def test_bytecode_that_goes_by_the_content_is_checked_by_importlib(package: Path
     assert value("part") == 5
 
 
-@pytest.mark.parametrize("damage", (b"", b"\0" * 16, "half", "other"))
-def test_bytecode_that_is_damaged_is_made_again(package: Path, damage: bytes | str) -> None:
+@pytest.mark.parametrize("damage", (b"", b"\0" * 16))
+def test_bytecode_that_is_damaged_is_made_again(package: Path, damage: bytes) -> None:
     assert value("part") == 1
-    kept = Path(importlib.util.cache_from_source(str(package / "part.py")))
-    content = kept.read_bytes()
-    made = {"half": content[:-20], "other": content[:16] + b"N"}
-    kept.write_bytes(damage if isinstance(damage, bytes) else made[damage])
-    if damage == "other":  # as importlib says of it
-        with pytest.raises(ImportError, match="Non-code object"):
-            value("part")
-    elif damage == "half":
-        with pytest.raises(EOFError):
-            value("part")
+    Path(importlib.util.cache_from_source(str(package / "part.py"))).write_bytes(damage)
+    assert value("part") == 1
+
+
+@pytest.mark.parametrize("other", ("part", "part/__init__.py", "part.abi3.so"))
+def test_of_several_with_a_name_importlib_says_which_counts(package: Path, other: str) -> None:
+    path = package / other
+    if "." in other:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("VALUE = 7\n")
     else:
-        assert value("part") == 1
+        path.mkdir()
+    importlib.invalidate_caches()
+    importlib.import_module("quick_example")
+    found, usual = (
+        importlib.util.find_spec("quick_example.part"),
+        PathFinder.find_spec("quick_example.part", [str(package)]),
+    )
+    assert found.origin == usual.origin and type(found.loader) is type(usual.loader)
+
+
+def test_what_is_not_for_us_to_see_hides_nothing(package: Path) -> None:
+    (package / "round").symlink_to(package / "round")
+    (package / "inner" / "round.py").symlink_to(package / "inner" / "round.py")
+    assert [value("part"), value("inner.leaf")] == [1, 3]
+
+
+def test_a_module_that_is_gone_is_not_found(package: Path) -> None:
+    assert value("part") == 1
+    del sys.modules["quick_example.part"]
+    (package / "part.py").unlink()
+    with pytest.raises(ModuleNotFoundError, match=r"quick_example\.part"):
+        importlib.import_module("quick_example.part")
+
+
+def test_who_loads_from_folders_otherwise_does(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert value("part") == 1
+    monkeypatch.setattr(sys, "path_hooks", [lambda path: (_ for _ in ()).throw(ImportError), *sys.path_hooks])
+    assert value("part") == 1
+    assert type(sys.modules["quick_example.part"].__spec__.loader) is SourceFileLoader
 
 
 def test_code_of_sources_that_were_moved_says_where_they_are(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +147,6 @@ def test_code_of_sources_that_were_moved_says_where_they_are(package: Path, monk
     forget()
     package.rename(other / "quick_example")
     monkeypatch.syspath_prepend(str(other))
-    (other / "quick_example" / "part.py").read_text()
-    forget()
     module = importlib.import_module("quick_example.part")
     code = module.__loader__.get_code("quick_example.part")
     assert code.co_filename == str(other / "quick_example" / "part.py")

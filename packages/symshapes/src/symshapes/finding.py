@@ -1,60 +1,66 @@
 """`find_quickly`: modules of our packages are found and read with fewer questions to the file system.
 
 Flows in: a package's specification. Flows out: a finder before that of `sys.path`, which knows what lies in the package's folders. For each module
-importlib asks nine times, most of them through Python; this asks four times. What is read is the bytecode that importlib keeps, by importlib's own
-rules: a source that has another time or size than its bytecode says is compiled again. Whatever is not as usual is left to importlib.
+importlib asks twelve times, most of them through Python; with this it asks five times. What is kept of a source, and whether that still holds, is
+importlib's to say: only who looks for files, and reads them, is another. Whatever is not as usual is left to importlib. Auditors are told of each
+file as it is opened; of an interpreter whose embedder opens code by itself (`io.open_code`) nothing is asked.
 """
 
 from __future__ import annotations
 
-import marshal
-import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import MAGIC_NUMBER, cache_from_source
-from types import CodeType, ModuleType
+from os import O_RDONLY, close, fstat, read, scandir, sep  # those of now: tests put others in their places
+from os import open as open_file
+from os.path import isabs
+from types import ModuleType
 from typing import Any
 
-_BY_TIME = MAGIC_NUMBER + bytes(4)
-"""How bytecode begins that says of which time and size its source was."""
 _SOURCE = ".py"
 _PACKAGE = "__init__"
-
-
-def _read(path: str) -> bytes:
-    """A file's content, as of a file object, which asks twice as often."""
-    file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        return os.read(file, os.fstat(file).st_size)
-    finally:
-        os.close(file)
+_PATH_HOOKS = list(sys.path_hooks)
 
 
 class _Loader(SourceFileLoader):
-    """As importlib's, of a module whose bytecode lies at `cached`, if it is kept."""
+    """As importlib's."""
 
-    def __init__(self, name: str, path: str, cached: str) -> None:
-        super().__init__(name, path)
-        self._cached = cached
+    def get_data(self, path: str) -> bytes:
+        """A file's content, as of a file object, which asks twice as often."""
+        try:
+            file = open_file(path, O_RDONLY)
+        except FileNotFoundError:
+            if path != self.path:  # what is kept of the source, which may not be there
+                raise
+            raise ModuleNotFoundError(f"No module named {self.name!r}", name=self.name) from None
+        try:
+            return read(file, fstat(file).st_size)
+        finally:
+            close(file)
 
-    def get_code(self, fullname: str) -> CodeType | None:
-        path = self.get_filename(fullname)
+
+class _Folder:
+    """What a folder of sources had when it was first asked for."""
+
+    def __init__(self, path: str) -> None:
+        self.modules: set[str] = set()
+        self.folders: set[str] = set()
+        seen: set[str] = set()
+        several: set[str] = set()
         try:
-            status = os.stat(path)
-            content = _read(self._cached)
-        except OSError:
-            return super().get_code(fullname)
-        said = (int(status.st_mtime), status.st_size)
-        if content[:16] != _BY_TIME + b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in said):
-            return super().get_code(fullname)
-        try:
-            code = marshal.loads(memoryview(content)[16:])
-        except (EOFError, TypeError, ValueError):
-            return super().get_code(fullname)
-        if type(code) is not CodeType or code.co_filename != path:  # it was moved
-            return super().get_code(fullname)
-        return code
+            with scandir(path) as entries:
+                for entry in entries:
+                    stem, dot, _ = entry.name.partition(".")
+                    (several if stem in seen else seen).add(stem)
+                    if entry.name == stem + _SOURCE:
+                        self.modules.add(stem)
+                    elif not dot and entry.is_dir():
+                        self.folders.add(stem)
+        except OSError:  # as in an archive, or where something is not for us to see
+            several = seen
+        # Which of several of a name counts, importlib says.
+        self.modules -= several
+        self.folders -= several
 
 
 class _Finder:
@@ -70,19 +76,16 @@ class _Finder:
         """See `importlib.abc.MetaPathFinder.find_spec`."""
         if name.partition(".")[0] not in self.packages or type(path) is not list or len(path) != 1:
             return None
-        tail = name.rpartition(".")[2]
-        at: str = path[0]
+        at, tail = path[0], name.rpartition(".")[2]
+        if type(at) is not str or not isabs(at) or sys.path_hooks != _PATH_HOOKS:
+            return None  # or somebody loads modules of folders otherwise
         folder = self._folder(at)
-        if f"{tail}{_SOURCE}" in folder.files:
-            return folder.spec(name, tail)
-        if tail not in folder.folders:
+        if tail in folder.modules:
+            return _spec(name, f"{at}{sep}{tail}{_SOURCE}")
+        inner = f"{at}{sep}{tail}"
+        if tail not in folder.folders or _PACKAGE not in self._folder(inner).modules:
             return None
-        inner = self._folder(f"{at}{os.sep}{tail}")
-        if f"{_PACKAGE}{_SOURCE}" not in inner.files:
-            return None
-        spec = inner.spec(name, _PACKAGE, is_package=True)
-        spec.submodule_search_locations = [inner.path]
-        return spec
+        return _spec(name, f"{inner}{sep}{_PACKAGE}{_SOURCE}", within=inner)
 
     def invalidate_caches(self) -> None:
         """Look at the folders again, as `importlib.invalidate_caches` asks."""
@@ -95,37 +98,20 @@ class _Finder:
         return found
 
 
-class _Folder:
-    """What lies in a folder of sources, and where their bytecode is kept."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.files: set[str] = set()
-        self.folders: set[str] = set()
-        try:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    (self.folders if entry.is_dir() else self.files).add(entry.name)
-        except OSError:  # no folder, as in an archive
-            return
-        # Wherever it is: beside the sources, or under sys.pycache_prefix.
-        self._kept, self._kept_as = cache_from_source(f"{path}{os.sep}-{_SOURCE}").rsplit("-.", 1)
-
-    def spec(self, name: str, file: str, is_package: bool = False) -> ModuleSpec:
-        """Of the module `name` in the file of that name."""
-        path, cached = f"{self.path}{os.sep}{file}{_SOURCE}", f"{self._kept}{file}.{self._kept_as}"
-        spec = ModuleSpec(name, _Loader(name, path, cached), origin=path, is_package=is_package)
-        spec.has_location = True
-        spec.cached = cached
-        return spec
+def _spec(name: str, path: str, within: str | None = None) -> ModuleSpec:
+    spec = ModuleSpec(name, _Loader(name, path), origin=path, is_package=within is not None)
+    if within is not None:
+        spec.submodule_search_locations = [within]
+    spec.has_location = True
+    return spec
 
 
 _FINDER: Any = _Finder()
 
 
 def find_quickly(package: ModuleSpec | None) -> None:
-    """Find the modules of a package so, if it was itself found in a folder by importlib, and nobody looks on."""
-    if package is None or type(package.loader) is not SourceFileLoader or sys.implementation.cache_tag is None:
+    """Find the modules of a package so, if it was itself found in a folder by importlib."""
+    if package is None or type(package.loader) is not SourceFileLoader:
         return
     _FINDER.packages.add(package.name)
     if _FINDER not in sys.meta_path and PathFinder in sys.meta_path:
