@@ -22,6 +22,7 @@ SECTION = "sources"
 _FILE = "hash"
 _HASH = re.compile(b"[0-9a-f]{64}")
 _SUFFIXES = (".py", ".h", ".hpp", ".c", ".cpp")
+_KEPT = "__pycache__"
 _SETTLED = 2.0
 """Seconds: a file changed later than so long ago may change again, and its times, of a coarse clock, stay the same."""
 
@@ -52,9 +53,10 @@ def package_hash(name: str, cache_dir: str | None = None) -> str:
     listed = sorted(entry for root in package.__path__ for entry in _listed(root, ""))
     said, latest = hashlib.sha256(), 0
     for path, inner, status in listed:
-        latest = max(latest, status.st_mtime_ns, status.st_ctime_ns)
-        of_file = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
-        said.update(repr((path, inner, of_file)).encode())
+        written, changed = status.st_mtime_ns, status.st_ctime_ns
+        latest = max(latest, written, changed)
+        of_file = f"{status.st_size} {written} {changed} {status.st_ino} {status.st_dev}"
+        said.update(f"{path}\0{inner}\0{of_file}\0".encode())
     cache, key = DiskCache(SECTION, cache_dir), said.hexdigest()
     entry = cache.get(key)
     known = None if entry is None else entry.files.get(_FILE)
@@ -72,7 +74,8 @@ def _listed(folder: str, inner: str) -> Iterator[tuple[str, str, os.stat_result]
     with os.scandir(folder) as found:
         for item in found:
             if item.is_dir():
-                yield from _listed(item.path, f"{inner}{item.name}/")
+                if item.name != _KEPT:  # nothing of which is a source
+                    yield from _listed(item.path, f"{inner}{item.name}/")
             elif item.name.endswith(_SUFFIXES):
                 yield item.path, f"{inner}{item.name}", item.stat()
 
