@@ -15,8 +15,10 @@ from capture.bytecode import build
 from capture.sources import Const
 
 from .base import Variable
+from .functions import Function
 from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter
+from .sequences import List, Tuple
 
 #: Of a variable: the one that stands for the whole object, whether generated code makes that, and the classes that it knows by their prototypes.
 Look = Callable[[Variable], tuple[Variable, bool, Iterable[Variable]]]
@@ -27,7 +29,7 @@ def _unmade(variable: Variable) -> tuple[Variable, bool, Iterable[Variable]]:
 
 
 class Several(Variable):
-    """Values that are held, and are not read again: as a tuple."""
+    """Values that are held, and are not read again: as a tuple, which lets go of its last element first."""
 
     def __init__(self, parts: list[Variable]) -> None:
         self.parts = parts
@@ -37,6 +39,11 @@ class Several(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.build_tuple(e.load_many(self.parts)))
+
+
+def _goes_backwards(value: Variable) -> bool:
+    """Whether it lets go of its last part first, as lists do, and functions of their cells; a deque is a list here, but not in that."""
+    return isinstance(value, (Tuple, Function)) or (isinstance(value, List) and issubclass(value.python_type(), list))
 
 
 def held_locals(frame: Any, live: frozenset[str], look: Look = _unmade) -> dict[str, Variable]:
@@ -52,7 +59,8 @@ def held_locals(frame: Any, live: frozenset[str], look: Look = _unmade) -> dict[
 
 
 def held_parts(value: Variable, look: Look) -> list[Variable]:
-    """A value, if there really is one; else what it is made of and there is, what that is made of, and so on."""
+    """A value, if there really is one; else what it is made of and there is, what that is made of, and so on: a tuple of these lets go of
+    them in the same order."""
     found: list[Variable] = []
     left, met = [value], set()
     while left:
@@ -68,5 +76,6 @@ def held_parts(value: Variable, look: Look) -> list[Variable]:
             left += each.attached()
             continue
         with contextlib.suppress(CannotReconstruct):
-            left += [part for part in each.made_of() if part is not None]
-    return found
+            parts = [part for part in each.made_of() if part is not None]
+            left += parts if _goes_backwards(each) else parts[::-1]
+    return found[::-1]
