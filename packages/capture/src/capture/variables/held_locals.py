@@ -15,10 +15,8 @@ from capture.bytecode import build
 from capture.sources import Const
 
 from .base import Variable
-from .functions import Function
 from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter
-from .sequences import List, Tuple
 
 #: Of a variable: the one that stands for the whole object, whether generated code makes that, and the classes that it knows by their prototypes.
 Look = Callable[[Variable], tuple[Variable, bool, Iterable[Variable]]]
@@ -39,11 +37,6 @@ class Several(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.build_tuple(e.load_many(self.parts)))
-
-
-def _goes_backwards(value: Variable) -> bool:
-    """Whether it lets go of its last part first, as lists do, and functions of their cells; a deque is a list here, but not in that."""
-    return isinstance(value, (Tuple, Function)) or (isinstance(value, List) and issubclass(value.python_type(), list))
 
 
 def held_locals(frame: Any, live: frozenset[str], look: Look = _unmade) -> dict[str, Variable]:
@@ -77,5 +70,5 @@ def held_parts(value: Variable, look: Look) -> list[Variable]:
             continue
         with contextlib.suppress(CannotReconstruct):
             parts = [part for part in each.made_of() if part is not None]
-            left += parts if _goes_backwards(each) else parts[::-1]
+            left += parts if each.dies_backwards else parts[::-1]
     return found[::-1]
