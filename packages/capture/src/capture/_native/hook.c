@@ -167,20 +167,6 @@ find_shared(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame,
     return result;
 }
 
-/* Which the compiler writes: no frame of that is the program's to look at. */
-static PyObject *
-text_of_guard(Entry *entry, Py_ssize_t guard)
-{
-    PyThreadState *tstate = PyThreadState_Get();
-    PyObject *text = NULL;
-    Scope scope;
-    if (scope_begin(&scope, tstate, stack_here(tstate), NULL, NULL, 1) == 0) {
-        text = program_text(entry->guards, guard);
-        scope_end(&scope);
-    }
-    return text;
-}
-
 /* The session's new entry for this frame: FOUND, EAGER, LIMITED or FAILED. */
 static int
 capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, int promised, Entry **made, Stash *stash)
@@ -208,8 +194,7 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
         return FOUND;
     }
     if (failing >= 0) {
-        PyObject *told = Py_BuildValue("(ON)", (PyObject *)code, text_of_guard(entry, failing));
-        Py_XDECREF(consult(session, "on_misfit", told));
+        tell_misfit(session, code, entry->guards, failing);
     }
     Py_DECREF(entry);
     return PyErr_Occurred() ? FAILED : EAGER;
