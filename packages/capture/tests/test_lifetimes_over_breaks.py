@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import gc
@@ -55,6 +56,22 @@ def held_by_a_call_to_its_end(x: torch.Tensor) -> Any:
     LOG.append("d")
     tell("e")
     return y
+
+
+@program
+def let_go_in_the_order_of_what_holds_them(x: torch.Tensor) -> Any:
+    a: Any = [made(Last, "a1"), (made(Last, "a2"), {"z": made(Last, "a3"), "y": made(Last, "a4")})]  # noqa: F841
+    b: Any = {"z": [made(Last, "b1"), made(Last, "b2")], "y": made(Last, "b3")}
+    c: Any = Plain()
+    c.held, c.more = made(Last, "c1"), [made(Last, "c2"), made(Last, "c3")]
+    d: Any = collections.deque([made(Last, "d1"), made(Last, "d2")])  # noqa: F841
+    e: Any = ValueError(made(Last, "e1"), made(Last, "e2"))  # noqa: F841
+    tell("a")
+    b = None  # noqa: F841
+    tell("b")
+    c = x + 1
+    tell("c")
+    return c
 
 
 def held_in_order(x: torch.Tensor, z: Any, b: Any = None) -> torch.Tensor:

@@ -54,3 +54,14 @@ def warnings_kept_from_raising() -> Iterator[None]:
 def filters_of_program() -> Any:
     """The filters of warnings as the program has them."""
     return _set_aside[0] if _set_aside else warnings.filters
+
+
+@contextlib.contextmanager
+def warnings_of_program() -> Iterator[None]:
+    """Within, where a compiler works, the filters of warnings are the program's."""
+    if not _set_aside:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filters = _set_aside[0]  # itself: what the program adds stays
+        yield

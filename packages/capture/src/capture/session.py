@@ -36,7 +36,7 @@ from .graph import CapturedGraph
 from .guards import build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
-from .interruptions import interruptions_outside
+from .interruptions import cut_short, interrupted, interruptions_outside
 from .language import replaced_builtin
 from .ledger import Ledger
 from .notices import tell, warnings_kept_from_raising
@@ -110,9 +110,6 @@ class Session:
         self.refusals = Refusals()
         self.histories = histories or Histories()
         self.refused = False
-        #: See `interruptions`.
-        self.interrupted = False
-        self.cut_short: BaseException | None = None
         #: Told of each frame that is captured, if set.
         self.watch: Callable[[CodeType, Capture], None] | None = None
         #: Why a code is left to the interpreter.
@@ -133,7 +130,7 @@ class Session:
         before = _torch.InForce.now()
         try:
             modes = _torch.followed_modes()
-            with collection_held_back(), interruptions_outside(self):  # until most of what is made is gone again
+            with collection_held_back(), interruptions_outside():  # until most of what is made is gone again
                 return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced(), modes))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
@@ -200,7 +197,7 @@ class Session:
             self.leave(code, str(reason), warn=False)
             return None
         except Exception as error:
-            if self.cut_short is not None:
+            if cut_short():
                 raise
             cause = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
             if self.fullgraph:
@@ -246,7 +243,7 @@ class Session:
 
         ``failed``: why what was captured of it does not do.
         """
-        if self.cut_short is not None:  # which says nothing of the code
+        if cut_short():  # which says nothing of the code
             return
         if self.fullgraph and code is self.root:
             raise GraphBreakError(reason, where(code))
@@ -292,7 +289,7 @@ class Session:
 
     def on_misfit(self, code: CodeType, guard: str) -> None:
         """A capture's guard does not hold for the very call that it was made for; not our fault if the program changed things meanwhile."""
-        if self.interrupted:
+        if interrupted():
             return
         self.leave(code, f"a guard does not hold for the very call it was made for ({guard})")
 

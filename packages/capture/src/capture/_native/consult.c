@@ -28,6 +28,19 @@ consult(PyObject *session, const char *method, PyObject *args)
     return answer;
 }
 
+void
+tell_misfit(PyObject *session, PyCodeObject *code, PyObject *program, Py_ssize_t guard)
+{
+    PyThreadState *tstate = PyThreadState_Get();
+    PyObject *text = NULL;
+    Scope scope;
+    if (scope_begin(&scope, tstate, stack_here(tstate), NULL, NULL, 1) == 0) {
+        text = program_text(program, guard); /* which the compiler writes: no frame of that is the program's to look at */
+        scope_end(&scope);
+    }
+    Py_XDECREF(consult(session, "on_misfit", text ? Py_BuildValue("(ON)", (PyObject *)code, text) : NULL));
+}
+
 PyObject *
 described(Frame *frame, PyCodeObject *code)
 {

@@ -6,6 +6,8 @@
 
 /* Calls a method of the session with no session in force; takes over `args`, which may be NULL with an exception. */
 PyObject *consult(PyObject *session, const char *method, PyObject *args);
+/* Tells it which guard of a capture does not hold for the very call it was made for; perhaps with an exception. */
+void tell_misfit(PyObject *session, PyCodeObject *code, PyObject *program, Py_ssize_t guard);
 /* What a session is told of a frame: function, code, bound arguments, globals, builtins. */
 PyObject *described(Frame *frame, PyCodeObject *code);
 /* Asks for the exception that says why a callable (its code, or NULL) was not captured whole; always NULL. */

@@ -194,8 +194,7 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
         return FOUND;
     }
     if (failing >= 0) {
-        PyObject *told = Py_BuildValue("(ON)", (PyObject *)code, program_text(entry->guards, failing));
-        Py_XDECREF(consult(session, "on_misfit", told));
+        tell_misfit(session, code, entry->guards, failing);
     }
     Py_DECREF(entry);
     return PyErr_Occurred() ? FAILED : EAGER;

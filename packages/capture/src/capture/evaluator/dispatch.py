@@ -21,7 +21,7 @@ from capture.variables.instances import InstanceDict
 from capture.variables.iterators import UserIterator
 from capture.variables.lookups import class_lookup, has_entry, is_among, shown_type
 from capture.variables.mapping_inputs import ReadOnly
-from capture.variables.mapping_views import DictView
+from capture.variables.mapping_views import DictView, compared
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic, is_written
 from capture.variables.objects import Object
@@ -350,11 +350,14 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         return _compare_numbers(m, symbol, left, right)
+    found = compared(m, symbol, left, right)
+    if found is not None:
+        return found
     shown = left, right
     left, right = left.as_operand(m), right.as_operand(m)
-    compared = left.compare(m, symbol, right)
-    if compared is not None:
-        return compared
+    found = left.compare(m, symbol, right)
+    if found is not None:
+        return found
     if shown != (left, right) and symbol not in ("==", "!="):
         raise Unsupported(f"{shown[0]!r} {symbol} {shown[1]!r}")  # an error that names what stands for these
     try:

@@ -121,6 +121,8 @@ class Variable:
 
     #: Whether nobody can tell how long it lives, as of numbers, and it keeps nothing else alive.
     holds_nothing = False
+    #: Whether it lets go of its last part first.
+    dies_backwards = False
     #: Whether it is a number of which only is known whose it is: what an object hashes as.
     hashes_by_id = False
 

@@ -27,6 +27,7 @@ from .unseen import UnseenElements
 class Deque(List):
     """A ``collections.deque``."""
 
+    dies_backwards = False
     base: type = collections.deque
     asks_length = False
 

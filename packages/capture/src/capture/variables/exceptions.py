@@ -67,6 +67,7 @@ class ExceptionObject(Object):
     """An exception instance; what the interpreter keeps in it is in ``args``, ``cause``, ``context`` and ``suppressed``."""
 
     reads_plainly = False
+    dies_backwards = True  # its arguments, at least
 
     def __init__(self, cls: type, args: list[Variable], value: Any = None) -> None:
         super().__init__(cls, value)

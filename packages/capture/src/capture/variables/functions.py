@@ -149,6 +149,8 @@ class Namespace(MutableMapping[str, Variable]):
 class Function(Variable):
     """A Python function: ``real`` if it exists outside the frame, else made by MAKE_FUNCTION in it."""
 
+    dies_backwards = True  # its cells, at least
+
     def __init__(
         self,
         code: types.CodeType,

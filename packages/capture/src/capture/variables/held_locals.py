@@ -27,7 +27,7 @@ def _unmade(variable: Variable) -> tuple[Variable, bool, Iterable[Variable]]:
 
 
 class Several(Variable):
-    """Values that are held, and are not read again: as a tuple."""
+    """Values that are held, and are not read again: as a tuple, which lets go of its last element first."""
 
     def __init__(self, parts: list[Variable]) -> None:
         self.parts = parts
@@ -52,7 +52,8 @@ def held_locals(frame: Any, live: frozenset[str], look: Look = _unmade) -> dict[
 
 
 def held_parts(value: Variable, look: Look) -> list[Variable]:
-    """A value, if there really is one; else what it is made of and there is, what that is made of, and so on."""
+    """A value, if there really is one; else what it is made of and there is, what that is made of, and so on: a tuple of these lets go of
+    them in the same order."""
     found: list[Variable] = []
     left, met = [value], set()
     while left:
@@ -68,5 +69,6 @@ def held_parts(value: Variable, look: Look) -> list[Variable]:
             left += each.attached()
             continue
         with contextlib.suppress(CannotReconstruct):
-            left += [part for part in each.made_of() if part is not None]
-    return found
+            parts = [part for part in each.made_of() if part is not None]
+            left += parts if each.dies_backwards else parts[::-1]
+    return found[::-1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 from capture.bytecode import build
 from capture.errors import Unsupported
@@ -18,8 +18,8 @@ from .iterators import Iterator, StopIter, begun
 from .lookups import has_entry, shown_type
 from .operations import BINARY
 from .reconstruction import CannotReconstruct, Emitter, method_of
-from .sequences import builtin_method, has_method
-from .set_elements import Given, hashes_as_itself
+from .sequences import Tuple, builtin_method, has_method
+from .set_elements import Elements, Given, hashes_as_itself
 from .sets import SET_ALGEBRA, SET_OPERATORS, Set
 
 
@@ -34,6 +34,10 @@ class Entries(Variable):
 
     def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on how many there are, and look at the keys themselves."""
+        raise NotImplementedError
+
+    def find(self, m: Interpreter, key: Variable) -> Variable | None:
+        """The value under ``key``, or None; guarded either way."""
         raise NotImplementedError
 
 
@@ -129,17 +133,6 @@ class ReversedDictIterator(DictIterator):
         e.emit(build.call(3), build.load_const(0 if self.ended else self.position), build.call(2))
 
 
-def _is_iterated(left: Variable, right: Variable, given: list[Given]) -> bool:
-    """Whether `left & right`, of which one is a view, looks for elements of the left one in the right one, and so has those of the left one."""
-    is_view = isinstance(left, DictView)
-    (of_view, of_other), other = (given, right) if is_view else (given[::-1], left)
-    if isinstance(other, DictView):
-        smaller = len(of_view.entries) < len(of_other.entries)
-    else:
-        smaller = isinstance(other, Set) and other.cls is set and len(of_view.entries) <= len(of_other.entries)
-    return smaller is is_view
-
-
 class DictView(Variable):
     """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
 
@@ -169,7 +162,13 @@ class DictView(Variable):
         return m.effects.created(DictIterator(m, self.owner, self.kind))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
-        return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)
+        if self.kind == "keys":
+            return self.owner.contains(m, value)
+        value = value.realize(m)
+        if self.kind == "items" and isinstance(value, Tuple):  # a key that is looked up, and a value that is compared
+            found = self.owner.find(m, value.items[0]) if len(value.items) == 2 else None
+            return found is not None and m.operators.equal(found, value.items[1])
+        return super().contains(m, value)
 
     def as_set(self, m: Interpreter) -> Set:
         """Its elements as a set, for the operators that views of keys and items share with sets."""
@@ -181,12 +180,15 @@ class DictView(Variable):
         """An operator of sets, of which it is one side: the other may be anything that can be iterated."""
         if self.kind == "values" or symbol not in SET_OPERATORS:
             return None
+        if symbol == "&":
+            return _meeting(
+                m, *((left, right) if isinstance(left, DictView) and left.kind != "values" else (right, left))
+            )
+        if symbol == "^" and _is_of_items(left) and _is_of_items(right):
+            return Set.of(m, [*_outside(m, right, left), *_outside(m, left, right)], in_order=True)
         given = [Given(m, side) for side in (left, right)]  # an iterator gives them once
         first, second = (Set.of(m, each.entries.values()) for each in given)
         made: Any = SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
-        if symbol == "&":
-            iterated = given[0 if _is_iterated(left.realize(m), right.realize(m), given) else 1].entries
-            made.entries = {key: value for key, value in iterated.items() if key in made.entries}
         reals = [
             side.real(m) if isinstance(side, DictView) else each.real
             for side, each in zip((left, right), given, strict=True)
@@ -215,6 +217,11 @@ class DictView(Variable):
         return super().attribute(m, name)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "isdisjoint" and self.kind != "values" and len(args) == 1 and not kwargs:
+            one, other = args[0].realize(m), cast(Variable, self)
+            if _is_like_a_set(one) and _size(m, one) > _size(m, self):
+                one, other = self, one
+            return Constant(not any(other.contains(m, x) for x in _elements(m, one)))
         if name == "isdisjoint":
             return self.as_set(m).method(m, name, args, kwargs)
         return builtin_method(self, m, name, args, kwargs)
@@ -227,3 +234,55 @@ class DictView(Variable):
 
     def as_operand(self, m: Interpreter) -> Variable:
         return self.as_set(m)
+
+
+# ---- views as sets: what is looked up in one is a key, and values need no hashes as long as none of them gets into a set ----
+
+
+def _is_of_items(value: Variable) -> TypeGuard[DictView]:
+    return isinstance(value, DictView) and value.kind == "items"
+
+
+def _is_like_a_set(value: Variable) -> TypeGuard[Elements | DictView]:
+    return isinstance(value, Elements) or (isinstance(value, DictView) and value.kind != "values")
+
+
+def _size(m: Interpreter, value: Variable) -> int:
+    return int(value.length(m).as_python(m))
+
+
+def _elements(m: Interpreter, value: Variable) -> Iterable[Variable]:
+    """In order, if that is certain."""
+    if isinstance(value, Elements):
+        known = value.known_order()
+        return list(value.entries.values()) if known is None else known
+    return m.iteration.each(value)
+
+
+def _outside(m: Interpreter, one: Variable, other: Variable) -> list[Variable]:
+    return [x for x in _elements(m, one) if not other.contains(m, x)]
+
+
+def _meeting(m: Interpreter, view: Variable, other: Variable) -> Variable:
+    """``view & other``, with the elements of that which Python asks for them."""
+    other = other.realize(m)
+    one: Variable = other
+    if (isinstance(other, Elements) and other.cls is set and _size(m, view) <= _size(m, other)) or (
+        isinstance(other, DictView) and other.kind != "values" and _size(m, other) > _size(m, view)
+    ):
+        one, view = view, other
+    known = not isinstance(one, Elements) or one.known_order() is not None
+    return Set.of(m, [x for x in _elements(m, one) if view.contains(m, x)], in_order=known)
+
+
+def compared(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """A comparison of which one side is a view of items; None where the other is nothing like a set, or neither is one."""
+    if not (_is_of_items(left) or _is_of_items(right)) or not (_is_like_a_set(left) and _is_like_a_set(right)):
+        return None
+    if symbol in ("==", "!="):
+        one, other = (left, right) if isinstance(left, DictView) else (right, left)
+        same = _size(m, one) == _size(m, other) and not _outside(m, one, other)
+        return Constant(same == (symbol == "=="))
+    one, other = (right, left) if symbol[0] == ">" else (left, right)
+    fits = _size(m, one) < _size(m, other) or (symbol[1:] == "=" and _size(m, one) == _size(m, other))
+    return Constant(fits and not _outside(m, one, other))

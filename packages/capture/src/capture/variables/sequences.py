@@ -259,6 +259,8 @@ _JOINED: type = type(operator.add((1,), torch.Size((1,))))
 class Tuple(Sequence):
     """Tuples, ``torch.Size`` (cls) and the result tuples of torch operations (cls is their struct sequence)."""
 
+    dies_backwards = True
+
     def __init__(self, items: list[Variable], cls: type = tuple) -> None:
         super().__init__(items, cls)
         #: The object itself, of one that a code object holds.
@@ -359,6 +361,7 @@ class List(Sequence):
     """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
     base: type = list
+    dies_backwards = True
     #: Whether it asks what it is extended by how many there are.
     asks_length = True
     #: False of one that may be being sorted, and so empty to what runs meanwhile, until something is put into it.

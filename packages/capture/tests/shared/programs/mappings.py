@@ -444,3 +444,30 @@ def views_meet_equal_elements_of_other_classes(x):
         one.items() & {(1.0, 0)}, one.items() & [(1.0, 0)], one.keys() | {1.0}, one.keys() & frozenset([1.0]),
     )  # fmt: skip
     return x, [[repr(each) for each in found] for found in met]
+
+
+@program
+def views_of_items_whose_values_have_no_hashes(x):
+    one, more = {0: [1]}, {0: [1], 2: 3}
+    met = (
+        one.items() & set(), one.items() & [[1]], more.items() & {2: 3}.items(), one.items() ^ {0: [1]}.items(), {2: 3}.items() ^ {2: 4}.items(),
+    )  # fmt: skip
+    told = (
+        one.items() == {0: [1]}.items(), one.items() != {0: [2]}.items(), one.items() <= more.items(), more.items() > one.items(),
+        {(0, 1)} <= one.items(), {(0, 1)} == more.items(), one.items().isdisjoint([(0, [1])]), more.items().isdisjoint(one.items()),
+        one.items().isdisjoint([[1]]), (0, [1]) in one.items(), (0, [1], 2) in one.items(),
+    )  # fmt: skip
+    errors = []
+    for ask in (
+        lambda: ([], 1) in one.items(),
+        lambda: one.items() & [(0, [1])],
+        lambda: one.items() | set(),
+        lambda: one.items() == {(0, 1)},
+        lambda: one.keys() & [[]],
+        lambda: one.keys().isdisjoint([[]]),
+    ):
+        try:
+            ask()
+        except TypeError as error:
+            errors.append(str(error))
+    return x, [[repr(each) for each in found] for found in met], told, errors
