@@ -27,7 +27,7 @@ _PLAIN = frozenset(
     {str, bool, int, float, complex, type(None), torch.dtype, torch.layout, torch.device, torch.memory_format}
 )
 _BOUND = 4096
-_ANSWERS: dict[Any, Exception | None] = {}
+_ANSWERS: dict[Any, tuple[Exception | None]] = {}
 _UNASKED: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
@@ -72,14 +72,14 @@ def _refusal(op: Any, kinds: dict[Any, str], given: dict[Any, Any], exact: bool,
     except _Unknown:
         return None
     key = op, torch.get_default_dtype(), *((at, type(value), value) for at, value in told.items())
-    found = _ANSWERS.get(key, _ANSWERS)
-    if found is _ANSWERS:
+    found = _ANSWERS.get(key)
+    if found is None:
         with _torch.NoDispatchModes(), _torch.no_torch_function():
-            found = _asked(op, told, exact, element)
+            found = (_asked(op, told, exact, element),)
         if len(_ANSWERS) >= _BOUND:
             _ANSWERS.clear()
         _ANSWERS[key] = found
-    return found
+    return found[0]
 
 
 def _asked(op: Any, told: dict[Any, Any], exact: bool, element: int) -> Exception | None:
