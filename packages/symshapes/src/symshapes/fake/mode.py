@@ -312,6 +312,8 @@ class FakeMode(InfraMode):
                 given = written.of(args, kwargs)
                 for one in given if type(given) in _SEQUENCES else [given]:
                     self.note_write(one)
+                if facts.counts_each and written.is_list:
+                    _torch.increment_versions(given)
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
         elif facts.unsaid and not any(given is False for given in (*args, *kwargs.values())):  # `training`
