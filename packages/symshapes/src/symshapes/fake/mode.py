@@ -400,7 +400,11 @@ class FakeMode(InfraMode):
         rule, facts = rule_and_facts(func)
         if rule is not None and not facts.needs_data:
             with _torch.no_torch_function():
-                self._run_rule(rule if self.asks_kernels else unasked(rule) or rule, args, kwargs)
+                self._run_rule(self._in_force(rule), args, kwargs)
+
+    def _in_force(self, rule: Any) -> Any:
+        """A rule without its question to kernels, where ops are not a program's own."""
+        return rule if self.asks_kernels else unasked(rule) or rule
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where one like it was asked for before."""
@@ -420,8 +424,8 @@ class FakeMode(InfraMode):
         try:
             plan = memo.get(key, memo)
         except TypeError:  # an argument is not hashable: no memo
-            return self._run_rule(rule if self.asks_kernels else unasked(rule) or rule, args, kwargs)
-        if plan is memo and not self.asks_kernels and (other := unasked(rule)) is not None:
+            return self._run_rule(self._in_force(rule), args, kwargs)
+        if plan is memo and (other := self._in_force(rule)) is not rule:
             rule, key = other, (key, "unasked")
             plan = memo.get(key, memo)
         if plan is memo:
