@@ -361,7 +361,29 @@ def input_written(x, w):
     return h, h.exp() * w, (h * w).sin()
 
 
-SMOOTH_WRITTEN = [smooth_written, written_then_viewed, written_in_part, written_in_turn, view_written, input_written]
+def memory_written(x, w):
+    h = w.new_zeros(2, 4)
+    setitem(h, 0, w * 2)
+    setitem(h, 1, torch.sin(x * w).sum(0))
+    return h, torch.exp(h) * w
+
+
+def detached_written(x, w):
+    h = torch.zeros_like(x).detach()
+    h.add_(x * w)
+    return h, torch.exp(h) * w
+
+
+SMOOTH_WRITTEN = [
+    smooth_written,
+    written_then_viewed,
+    written_in_part,
+    written_in_turn,
+    view_written,
+    input_written,
+    memory_written,
+    detached_written,
+]
 
 
 @pytest.mark.parametrize("nonleaf", [False, True], ids=["leaves", "computed"])

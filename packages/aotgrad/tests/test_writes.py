@@ -105,6 +105,23 @@ def test_versions_tell_of_the_write(writing):
         kept.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [lambda t: t.add_(1), lambda t: torch._foreach_add_([t], 1), lambda t: torch._foreach_mul_([t[:1]], 3)],
+    ids=["tensor", "list", "part"],
+)
+def test_writes_to_what_the_program_saved_are_refused(writing, write):
+    def program(x):
+        saved = x * 2
+        result = saved.sin()
+        write(saved)
+        return (result,)
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        aotgrad.compile(program, [x], inference_compiler=writing)(x)[0].sum().backward()
+
+
 def test_a_wrapper_that_hides_who_writes_does_no_harm(writing):
     def hiding(module, inputs):
         compiled = writing(module, inputs)

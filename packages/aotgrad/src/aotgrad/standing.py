@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from aotgrad.interpret import TracedRun
 from aotgrad.trace import Tracer
+from aotgrad.tracked import Tracked
 from symshapes import dataclass
 
 
@@ -37,7 +38,7 @@ def standing(ran: TracedRun, tracer: Tracer, tensor: torch.Tensor) -> Standing |
     place = {node: at for at, node in enumerate(ran.graph.nodes)}
     if made is not None and place[made] >= place[wrote]:
         return Standing(made, (made,))
-    if known.origin is not None or tensor.grad_fn is None:
+    if _is_view(known) or tensor.grad_fn is None:
         return None
     if tracer.recorder.call_of(tensor.grad_fn._sequence_nr()) is not wrote:  # the last write is none that autograd sees
         return None
@@ -50,6 +51,11 @@ def standing(ran: TracedRun, tracer: Tracer, tensor: torch.Tensor) -> Standing |
         elif any(place[user] > place[wrote] for user in node.users) and _has_view(tracer, value, tensor):
             return None  # a view from before the write: what is computed of it afterwards comes by the tensor, too
     return Standing(wrote, tuple(nodes))
+
+
+def _is_view(known: Tracked) -> bool:
+    """Whether gradients of a tensor lead to one that it is a view of. Not by `detach`, which factories also give their results by."""
+    return known.origin is not None and known.origin[1].op is not torch.ops.aten.detach.default
 
 
 def _has_view(tracer: Tracer, value: Any, tensor: torch.Tensor) -> bool:

@@ -497,6 +497,8 @@ class Tracer(InfraMode):
             pairs = zip(target, result, strict=True) if argument.is_list else ((target, result),)
             for one, value in pairs:
                 self._assign(func, one, value, argument.is_out)
+            if facts.counts_each and argument.is_list:
+                _torch.increment_versions(target)
         new = iter(results[:extra])
         returned = [targets[index] if index >= 0 else next(new) for index in facts.returns_written]
         return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None

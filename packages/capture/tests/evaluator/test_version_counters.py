@@ -32,7 +32,16 @@ def of_views(x):
         return y._version, z._version, y
 
 
-@pytest.mark.parametrize("program", [computed, data, of_views], ids=lambda program: program.__name__)
+def of_lists(x):
+    y, z = x + 1, x + 2
+    torch._foreach_add_([y, z, y], 1)
+    torch._foreach_copy_([y[0]], [z[1]])
+    with torch.no_grad():
+        torch._foreach_zero_([z])
+    return y._version, z._version, y
+
+
+@pytest.mark.parametrize("program", [computed, data, of_views, of_lists], ids=lambda program: program.__name__)
 def test_it_is_known(program):
     x = torch.arange(6.0).view(2, 3)
     compiled = capture.compile(program, fullgraph=True)

@@ -203,6 +203,18 @@ def composite_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
+def calls_for_each(op: Any) -> bool:
+    """Whether the kernel of an operator on lists calls another operator for each tensor: the dispatcher counts those writes, and none to lists."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = op.name()
+    return has(name, "CompositeExplicitAutograd") and not has(name, "ADInplaceOrView")
+
+
+def increment_versions(tensors: Sequence[Tensor]) -> None:
+    """Count a write to each of these: the public function walks over subclasses' parts, too."""
+    torch._C._increment_version([tensor for tensor in tensors if not tensor.is_inference()])
+
+
 def cpu_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     """Run the host's kernel of `op`, whatever this thread records or watches: public calls go by all that."""
     return op.redispatch(_CPU, *args, **kwargs)

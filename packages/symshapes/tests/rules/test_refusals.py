@@ -134,3 +134,43 @@ def test_windows_are_refused_where_eager_refuses(kind: str, rank: int) -> None:
 
         x = torch.zeros(1, 2, *(8,) * rank)
         assert _refuses(program, x) == _refuses(program, x, FakeMode()), options
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex32, torch.uint16], ids=str)
+@pytest.mark.parametrize("size", [(0,), (0, 2), (2, 0), (2, 3)], ids=str)
+def test_dtypes_that_kernels_are_not_asked_for(dtype: torch.dtype, size: tuple[int, ...]) -> None:
+    """Of no elements many kernels take any dtype, and of many elements others compute than of few."""
+    many = torch.ones(40, dtype=dtype)
+    programs: list[Callable[[torch.Tensor], Any]] = [
+        lambda x: torch.softmax(x, 0),
+        lambda x: torch.log_softmax(x, -1),
+        lambda x: x.median(),
+        lambda x: x.sum(),
+        lambda x: x.prod(),
+        lambda x: x.amax(-1),
+        lambda x: x.argmax(1),
+        lambda x: x.cumsum(-1),
+        lambda x: torch.isin(x, many),
+        lambda x: x * (1 + 2j),
+        lambda x: x == 1j,
+    ]
+    x = torch.ones(size, dtype=dtype)
+    for program in programs:
+        try:
+            expected = program(x)
+        except (RuntimeError, IndexError):
+            continue  # another refusal
+        mode = FakeMode(ShapeEnv())
+        mode.asks_kernels = True
+        with mode:
+            found = program(mode.from_tensor(x, source="x"))
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+
+
+def test_a_dtype_that_no_kernel_fills() -> None:
+    x = torch.empty(0, dtype=torch.uint8).view(torch.bits8)
+    assert torch.softmax(x, 0).dtype is torch.bits8
+    mode = FakeMode(ShapeEnv())
+    mode.asks_kernels = True
+    with mode:
+        assert torch.softmax(mode.from_tensor(x, source="x"), 0).dtype is torch.bits8

@@ -50,6 +50,8 @@ class OperatorFacts:
     in_place: Any | None
     """The operator with the same inputs that writes its last results into those that it says it writes to, each where it began
     from: known where it was registered with `register_in_place`."""
+    counts_each: bool
+    """Whether its kernel counts a write to each tensor of the lists that it writes to. Of a list the dispatcher counts none."""
     reshapes: bool
     """Whether it gives its argument another size, strides or storage, as `t_` and `resize_` do."""
     composite: bool
@@ -187,6 +189,7 @@ def _derive(op: Any) -> OperatorFacts:
         ),
         functional=_functional(op) if written else None,
         in_place=_IN_PLACE.get(op),
+        counts_each=any(each.is_list for each in written) and _torch.calls_for_each(op),
         reshapes=torch.Tag.inplace_view in op.tags,
         composite=composite,
         aliases=aliases,

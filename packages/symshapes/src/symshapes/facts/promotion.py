@@ -88,7 +88,9 @@ def _override(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dt
         return higher
     if higher.is_floating_point:
         return complex_dtype(higher) if lower.is_complex else higher
-    if higher is torch.bool or lower.is_floating_point or lower.is_complex:
+    if lower.is_complex:
+        return lower  # also where the two have no dtype in common
+    if higher is torch.bool or lower.is_floating_point:
         return torch.promote_types(higher, lower)
     return higher
 

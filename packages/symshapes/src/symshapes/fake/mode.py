@@ -312,6 +312,8 @@ class FakeMode(InfraMode):
                 given = written.of(args, kwargs)
                 for one in given if type(given) in _SEQUENCES else [given]:
                     self.note_write(one)
+                if facts.counts_each and written.is_list:
+                    _torch.increment_versions(given)
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
         elif facts.unsaid and not any(given is False for given in (*args, *kwargs.values())):  # `training`
@@ -398,7 +400,11 @@ class FakeMode(InfraMode):
         rule, facts = rule_and_facts(func)
         if rule is not None and not facts.needs_data:
             with _torch.no_torch_function():
-                self._run_rule(rule if self.asks_kernels else unasked(rule) or rule, args, kwargs)
+                self._run_rule(self._in_force(rule), args, kwargs)
+
+    def _in_force(self, rule: Any) -> Any:
+        """A rule without its question to kernels, where ops are not a program's own."""
+        return rule if self.asks_kernels else unasked(rule) or rule
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where one like it was asked for before."""
@@ -418,8 +424,8 @@ class FakeMode(InfraMode):
         try:
             plan = memo.get(key, memo)
         except TypeError:  # an argument is not hashable: no memo
-            return self._run_rule(rule if self.asks_kernels else unasked(rule) or rule, args, kwargs)
-        if plan is memo and not self.asks_kernels and (other := unasked(rule)) is not None:
+            return self._run_rule(self._in_force(rule), args, kwargs)
+        if plan is memo and (other := self._in_force(rule)) is not rule:
             rule, key = other, (key, "unasked")
             plan = memo.get(key, memo)
         if plan is memo:

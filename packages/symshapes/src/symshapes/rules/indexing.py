@@ -360,3 +360,11 @@ def embedding_bag_backward(
 ) -> Any:
     """The gradient of the rows."""
     return NotImplemented if sparse else fresh((num_weights, grad.size[1]), grad)
+
+
+@rule("isin.Tensor_Tensor")
+def isin(
+    elements: TensorMeta, test_elements: TensorMeta, *, assume_unique: bool = False, invert: bool = False
+) -> TensorMeta:
+    """One bool an element, row-major. Which kernel answers, and so which dtypes are refused, depends on how many elements there are."""
+    return fresh(elements.size, elements, torch.bool)

@@ -6,7 +6,6 @@ once for each operator and dtypes, with few elements on the host; of floats, whi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,7 @@ _PLAIN = frozenset(
     {str, bool, int, float, complex, type(None), torch.dtype, torch.layout, torch.device, torch.memory_format}
 )
 _BOUND = 4096
-_ANSWERS: dict[Any, Exception | None] = {}
+_ANSWERS: dict[Any, tuple[Exception | None]] = {}
 _UNASKED: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
@@ -73,18 +72,23 @@ def _refusal(op: Any, kinds: dict[Any, str], given: dict[Any, Any], exact: bool,
     except _Unknown:
         return None
     key = op, torch.get_default_dtype(), *((at, type(value), value) for at, value in told.items())
-    if key not in _ANSWERS:
+    found = _ANSWERS.get(key)
+    if found is None:
+        with _torch.NoDispatchModes(), _torch.no_torch_function():
+            found = (_asked(op, told, exact, element),)
         if len(_ANSWERS) >= _BOUND:
             _ANSWERS.clear()
-        with _torch.NoDispatchModes(), _torch.no_torch_function(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            real = {at: _real(value, element) for at, value in told.items()}
-            args = [real[at] for at in sorted(at for at in real if isinstance(at, int))]
-            _ANSWERS[key] = _asked(op, args, {at: value for at, value in real.items() if isinstance(at, str)}, exact)
-    return _ANSWERS[key]
+        _ANSWERS[key] = found
+    return found[0]
 
 
-def _asked(op: Any, args: list[Any], kwargs: dict[str, Any], exact: bool) -> Exception | None:
+def _asked(op: Any, told: dict[Any, Any], exact: bool, element: int) -> Exception | None:
+    try:
+        real = {at: _real(value, element) for at, value in told.items()}
+    except Exception:  # nothing fills a tensor of the dtype: eager has those as views only
+        return None
+    args = [real[at] for at in sorted(at for at in real if isinstance(at, int))]
+    kwargs = {at: value for at, value in real.items() if isinstance(at, str)}
     try:
         _torch.cpu_kernel(op, *args, **kwargs)
     except NotImplementedError as error:
@@ -116,7 +120,7 @@ def forget_kernels() -> None:
 
 
 class _Like(tuple[torch.dtype, tuple[int, ...]]):
-    """The dtype of a tensor, and few elements that broadcast as its do."""
+    """The dtype of a tensor, and few elements that broadcast as its do: none if it has none, of which many kernels ask no dtype."""
 
 
 def _told(value: Any, kind: str, exact: bool) -> Any:
@@ -124,7 +128,7 @@ def _told(value: Any, kind: str, exact: bool) -> Any:
     if type(value) is TensorMeta:
         if value.device.type != "cpu":
             raise _Unknown
-        return _Like((value.dtype, tuple([1 if type(size) is int and size == 1 else 2 for size in value.size])))
+        return _Like((value.dtype, tuple([min(size, 2) if type(size) is int else 2 for size in value.size])))
     if type(value) in (list, tuple):
         return tuple([_told(each, kind, exact) for each in value])
     if "Tensor" in kind and value is not None:

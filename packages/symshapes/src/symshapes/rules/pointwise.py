@@ -375,14 +375,6 @@ def polar(abs: TensorMeta, angle: TensorMeta) -> TensorMeta:
     return complex_(abs, angle)
 
 
-@rule("isin.Tensor_Tensor")
-def isin(
-    elements: TensorMeta, test_elements: TensorMeta, *, assume_unique: bool = False, invert: bool = False
-) -> TensorMeta:
-    """One bool an element, row-major."""
-    return TensorMeta(elements.size, contiguous_strides(elements.size), torch.bool, elements.device)
-
-
 @rule("polygamma")
 def polygamma(n: int, self: TensorMeta) -> TensorMeta:
     """A function of the second argument."""
