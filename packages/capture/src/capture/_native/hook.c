@@ -201,7 +201,7 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
 }
 
 /* After a miss: a new entry, or what another thread is making just now; as capture_frame, or EAGER_BENEATH. */
-static int
+static __attribute__((noinline)) int
 make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code, int promised, Entry **made, Stash *stash)
 {
     if (!promised && is_handler(tstate, frame)) {
