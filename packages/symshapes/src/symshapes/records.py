@@ -76,9 +76,7 @@ def _collected(cls: type) -> dict[str, dataclasses.Field[Any]]:
         if own is None and "__dataclass_fields__" in base.__dict__:
             own = {each.name: each for each in dataclasses.fields(base)}
         every |= own or {}
-    # As the module's future has them, texts; else as whoever asks for them makes them.
-    annotations = cls.__dict__.get("__annotations__")
-    for name, kind in (inspect.get_annotations(cls) if annotations is None else annotations).items():
+    for name, kind in inspect.get_annotations(cls).items():
         words = "KW_ONLY" if kind is dataclasses.KW_ONLY else kind if isinstance(kind, str) else str(kind)
         word = words.partition("[")[0].strip().rpartition(".")[2]
         if word == "ClassVar":
