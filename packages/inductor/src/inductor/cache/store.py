@@ -225,15 +225,21 @@ def _require_own_folder(path: Path) -> None:
 
 
 def _read(path: Path, size: int | None) -> bytes:
-    # Neither followed, if a link, nor waited for, if a pipe.
+    # Neither followed, if a link, nor waited for, if a pipe. By the descriptor alone: a file object asks the system twice as often.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or not is_own(status):
             raise Damaged(f"{path} is not a file of this user's own")
         if size is not None and status.st_size != size:
             raise Damaged(f"{path} has another size")
-        return file.read()
+        parts, missing = [], status.st_size
+        while missing > 0 and (part := os.read(descriptor, missing)):
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def _manifest(key: str, files: Mapping[str, bytes]) -> bytes:
