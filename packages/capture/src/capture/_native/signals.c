@@ -2,11 +2,11 @@
    in, of the program's or of ours: it is no part of what was called. */
 #include "signals.h"
 
-/* Whether `object` stands for that frame. */
+/* Whether two arguments are a signal's number and the frame that it comes in the middle of. */
 static int
-is_interrupted(const Frame *caller, PyObject *object)
+is_of_signal(const Frame *caller, PyObject *number, PyObject *object)
 {
-    return object != NULL && PyFrame_Check(object) && caller->frame_obj == (PyFrameObject *)object;
+    return number && PyLong_CheckExact(number) && object && PyFrame_Check(object) && caller->frame_obj == (PyFrameObject *)object;
 }
 
 int
@@ -21,7 +21,7 @@ is_handler(PyThreadState *tstate, const Frame *frame)
     PyObject *before = NULL;
     for (int i = 0; i < positional; i++) { /* a method has one more, and there may be defaults */
         PyObject *object = slot_object(frame->localsplus[i]);
-        if (before && PyLong_CheckExact(before) && is_interrupted(caller, object)) {
+        if (is_of_signal(caller, before, object)) {
             return 1;
         }
         before = object;
@@ -30,7 +30,7 @@ is_handler(PyThreadState *tstate, const Frame *frame)
         PyObject *rest = slot_object(frame->localsplus[positional + code->co_kwonlyargcount]);
         for (Py_ssize_t i = 0; rest && PyTuple_CheckExact(rest) && i < PyTuple_GET_SIZE(rest); i++) {
             PyObject *object = PyTuple_GET_ITEM(rest, i);
-            if (before && PyLong_CheckExact(before) && is_interrupted(caller, object)) {
+            if (is_of_signal(caller, before, object)) {
                 return 1;
             }
             before = object;
