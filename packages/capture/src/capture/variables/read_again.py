@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from capture._torch import inside
 from capture.errors import EvaluateAgain, Unsupported
@@ -39,7 +40,13 @@ class ReadAgain:
     def note(self, calls: Iterable[fx.Node], written: Mapping[Any, int]) -> None:
         """These are the calls of a checkpoint, which gradients are to be had of."""
         own = set(calls)
-        functions = {value.grad_fn for call in own for value in _tensors(call.meta.get("val"))} - {None}
+        functions = {
+            value.grad_fn
+            for call in own
+            for value in tree_leaves(call.meta.get("val"))
+            if isinstance(value, torch.Tensor)
+        }
+        functions.discard(None)
         if not functions:
             return  # nothing is computed again for nobody's gradient
         read: dict[object, int] = {}
@@ -60,11 +67,3 @@ class ReadAgain:
         """A backward went through these of autograd's nodes and kept nothing: what is written from now on, as by an optimizer, is not read
         again by the checkpoints among them."""
         self._waiting = [each for each in self._waiting if each[0].isdisjoint(nodes)]
-
-
-def _tensors(value: Any) -> Iterable[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensors(part)
