@@ -22,6 +22,7 @@ from .levels import TransformLevels
 from .operators import LanguageOperators
 from .recorder import GraphRecorder
 from .refusals import Refusals
+from .repeats import Repeats
 from .side_effects import SideEffects
 from .state import EvaluationState
 from .subgraphs import Subgraphs
@@ -60,7 +61,8 @@ class Machine:
         self.recorder = GraphRecorder(
             self, self.state, self.effects, self.errors, self.guards, self.builder, numbers, experience.refusals
         )
-        self.calls = FunctionCalls(self, self.errors, self.recorder)
+        self.repeats = Repeats(self, self.state, self.effects, self.guards, self.builder, self.recorder, self._inputs)
+        self.calls = FunctionCalls(self, self.errors, self.recorder, self.repeats)
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
         self.levels = TransformLevels(self, self.state, self.effects, self.recorder)
@@ -80,5 +82,6 @@ class Machine:
         self.state.release()
         self.errors.release()
         self.calls.release()
+        self.repeats.release()
         self.classes.release()
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected
