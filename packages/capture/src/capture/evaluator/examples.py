@@ -98,8 +98,8 @@ class Plan:
     facts: list[Fact]
     #: Entries that it read and did not look at: the table's place, the entry's, the key.
     reached: list[tuple[int, int, str]]
-    #: What it met: the place, the object, and its variable.
-    inputs: list[tuple[int, Any, Variable]]
+    #: What it met: the place, the object, its variable, and the line.
+    inputs: list[tuple[int, Any, Variable, str]]
     #: Of a tensor among these, what is seen of it.
     likenesses: dict[int, Likeness | None]
     calls: list[fx.Node]
@@ -179,7 +179,10 @@ def planned(call: Call, guards: GuardTable, recorder: GraphRecorder, inputs: Inp
         if kind is not GuardKind.HAS_KEY or place is None or type(key) is not str:
             raise NoExample
         reached.append((at, place, key))
-    found: list[tuple[int, Any, Variable]] = []
+    lines: dict[int, str] = {}
+    for fact in facts:
+        lines.setdefault(fact.place, fact.line)
+    found: list[tuple[int, Any, Variable, str]] = []
     likenesses: dict[int, Likeness | None] = {}
     for value, variable in islice(inputs.values(), met):
         at = None if variable.source is None else places.at(variable.source)
@@ -187,7 +190,7 @@ def planned(call: Call, guards: GuardTable, recorder: GraphRecorder, inputs: Inp
             continue
         if isinstance(variable, Cell):
             raise NoExample
-        found.append((at, value, variable))
+        found.append((at, value, variable, lines.get(at, "")))
         if isinstance(variable, Tensor):
             likenesses[at] = likeness(recorder, variable)
     return Plan(places.listed, places.values(), facts, reached, found, likenesses, calls)

@@ -236,7 +236,7 @@ class Repeats:
                 return None
         shared = [False] * len(sources)
         taken: set[int] = set()
-        for at, was, _ in plan.inputs:
+        for at, was, _, _ in plan.inputs:
             now = values[at]
             shared[at] = now is was
             if now is was:
@@ -296,10 +296,10 @@ class Repeats:
         for table, entry, key in plan.reached:
             if not found.shared[table]:
                 guards.reach_entry(Lazy(values[entry], sources[entry]), sources[table], key)
-        for at, _, was in plan.inputs:
+        for at, _, was, line in plan.inputs:
             if at and found.shared[plan.places[at - 1].base]:
                 continue
-            with self._state.at(was.node.meta["source"] if isinstance(was, Tensor) else ""):
+            with self._state.at(line):
                 now = self._builder.wrap(values[at], sources[at])
             if isinstance(was, Tensor):
                 like = plan.likenesses[at]
