@@ -34,6 +34,8 @@ from .recorder import GraphRecorder
 class Call:
     """One that is evaluated, or was: how everything was as it began, and from when it is over, what it came to."""
 
+    #: What it is looked up by.
+    key: tuple[Any, ...]
     function: Function
     module: Module
     args: Args

@@ -44,7 +44,7 @@ from .within_reach import WithinReach
 
 #: Among what an evaluation has found out: that calls are to be evaluated each by itself.
 _APART = "calls that are alike"
-#: So many calls of one function are noted of which none repeats another; as many examples of one are kept.
+#: So many such calls of one function are noted of which none repeats another; as many examples of one are kept.
 _MOST = 4
 
 
@@ -68,8 +68,9 @@ class Repeats:
         self._builder = builder
         self._recorder = recorder
         self._inputs = inputs
+        #: By function, class of module, and what is seen of the tensors among the arguments.
         self._calls: dict[Any, list[Call]] = {}
-        #: By function, how many of its calls in a row repeated none.
+        #: In the same way, how many of its calls in a row repeated none.
         self._in_vain: dict[Any, int] = {}
         self._is_on = config.repeat_equal_calls and _APART not in effects.ran_ahead
         self._within_reach = WithinReach(effects)
@@ -86,9 +87,18 @@ class Repeats:
         module = resolved(args[0])
         if not self._is_on or not isinstance(module, Module) or not _has_parts(module.value):
             return None
-        key = address(function.code), address(module.cls)
+        if not self._is_quiet(module):
+            return None
+        likenesses: dict[fx.Node, Likeness] = {}
+        for argument in (*args[1:], *kwargs.values()):
+            for tensor in tensors_in(argument):
+                like = likenesses.get(tensor.node) or likeness(self._recorder, tensor)
+                if like is None:
+                    return None
+                likenesses[tensor.node] = like
+        key = address(function.code), address(module.cls), *likenesses.values()
         in_vain = self._in_vain.get(key, 0)
-        if in_vain >= _MOST or not self._is_quiet(module):
+        if in_vain >= _MOST:
             return None
         for call in reversed(self._calls.get(key, ())):
             if call.resumable is resumable and call.function is function:
@@ -98,16 +108,9 @@ class Repeats:
                     self.count += 1
                     return result
         self._in_vain[key] = in_vain + 1
-        likenesses: dict[fx.Node, Likeness] = {}
-        for argument in (*args[1:], *kwargs.values()):
-            for tensor in tensors_in(argument):
-                like = likenesses.get(tensor.node) or likeness(self._recorder, tensor)
-                if like is None:
-                    return None
-                likenesses[tensor.node] = like
         effects, recorder = self._effects, self._recorder
         return Call(
-            function, module, args, kwargs, resumable, likenesses, self._marks(), recorder.settings_set,
+            key, function, module, args, kwargs, resumable, likenesses, self._marks(), recorder.settings_set,
             effects.outside, self._state.step, self._guards.count, self._counts(), len(effects.mutated_at), self._left_behind(), len(recorder.graph.made),
         )  # fmt: skip
 
@@ -129,7 +132,7 @@ class Repeats:
             recorder.asked_grad - asked_grad,
         )
         call.ends = len(recorder.graph.made), self._guards.count, self._guards.reached_count, len(self._inputs)
-        calls = self._calls.setdefault((address(call.function.code), address(call.module.cls)), [])
+        calls = self._calls.setdefault(call.key, [])
         calls.append(call)
         del calls[:-_MOST]
 
@@ -203,7 +206,7 @@ class Repeats:
             try:
                 call.plan = planned(call, self._guards, self._recorder, self._inputs)
             except NoExample:
-                self._calls[address(call.function.code), address(call.module.cls)].remove(call)
+                self._calls[call.key].remove(call)
                 return None
         found = self._found(call.plan, module)
         if found is None or not self._look_at(matching) or not self._take_over(call.plan, found, matching.tensors):
@@ -307,7 +310,8 @@ class Repeats:
                     now is not was and (like is None or like.known is not None or likeness(self._recorder, now) != like)
                 ):
                     return False
-                tensors[was.node] = now
+                if tensors.setdefault(was.node, now) is not now:
+                    return False  # which is an argument, too
         return True
 
     def _record(self, call: Call, variables: _Nodes) -> None:
