@@ -60,7 +60,8 @@ class DeviceTraits:
     others are padded."""
     misaligned_rows: bool = False
     """Whether the backend's own products write rows that begin anywhere as fast as others. Then large ones that leave a graph in such
-    rows are its own also where the library multiplies: the library's would be copied out of padded ones."""
+    rows are its own also where the library multiplies: the library's would be copied out of padded ones. So are small ones of, or into,
+    such rows: the library takes longer to find a kernel for them than a launch and the product itself."""
     summed_rows: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of a matrix and one row, or one column, become sums over the matrix's rows like any others: reading the
     matrix is all that they cost."""
