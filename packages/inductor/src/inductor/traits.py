@@ -91,6 +91,8 @@ class DeviceTraits:
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the
     context manager `device(index)`, within which kernels are launched, and `synchronize()`. None: there is one device."""
+    current: str | None = None
+    """What gives the current one's index, as text of an expression over `torch`, where there is anything faster than `module`'s function."""
     joins: int | None = None
     """From how many kernels on, that need not wait for each other, one launch for all of them is faster. A backend that says so is an
     `inductor.JoiningBackend`."""

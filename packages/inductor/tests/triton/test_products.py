@@ -367,6 +367,14 @@ def test_what_stands_beside_small_products_is_as_without_them() -> None:
         torch.testing.assert_close(one.double(), exact, atol=0.1, rtol=0.01)
 
 
+def test_what_is_not_tried_has_warps_enough() -> None:
+    """One that multiplies 16 rows by 16 columns takes long to compile."""
+    (kernel,) = kernels_of(lambda a, b: (a.t() @ b,), normal(1280, 12), normal(1280, 12))
+    product = product_of(kernel)
+    assert product is not None and suitable(kernel, product)[0].warps == 1
+    assert Tiling(*printed(kernel).settings) == suitable(kernel, product)[0]._replace(warps=4)
+
+
 def test_small_products_of_few_steps_are_one_launch() -> None:
     """The sum of parts would be a second one."""
     for steps, launches in ((1280, 1), (2048, 2)):
