@@ -362,6 +362,9 @@ def test_what_stands_beside_small_products_is_as_without_them() -> None:
 
     found = compiled_of(beside, [a, b, v, w, image, taps, bias], Options(cache=False))
     assert (found.stats.externs, found.stats.launches) == (alone.stats.externs, alone.stats.launches + 1)
+    for made in (alone, found):  # its bias is the next kernel's to add
+        (call,) = (line for line in made.source.splitlines() if "_convolution(" in line)
+        assert ", None, " in call, call
     wanted = beside(*(t.double() for t in (a, b, v, w, image, taps, bias)))
     for one, exact in zip(found([a, b, v, w, image, taps, bias]), wanted, strict=True):
         torch.testing.assert_close(one.double(), exact, atol=0.1, rtol=0.01)
