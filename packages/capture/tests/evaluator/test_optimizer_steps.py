@@ -29,7 +29,7 @@ def left_early(x: torch.Tensor) -> torch.Tensor:
     with torch.profiler.record_function("mine"):
         x = x * 2
         if x.sum() > 0:
-            x = x + 1
+            x = x[:2]
         x = x * 3
     return x
 
