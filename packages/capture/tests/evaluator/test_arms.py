@@ -243,6 +243,23 @@ def what_only_one_uses(x: Tensor) -> Any:
 # Breaks
 
 
+@whole
+def by_a_number(x: Tensor) -> Any:
+    y = x * 2
+    if torch.isinf(y).any().item():
+        y = y + 1
+    if x.sum().item() > 1:
+        y = torch.clamp(y, -5, 5)
+    return y.sin() if bool(x.max() > 1) else y
+
+
+@whole
+def in_comprehensions_and_generators(x: Tensor) -> Any:
+    parts = [t * 2 if t > 0 else t * 3 for t in x * 1]
+    total = sum(t * 2 if t > 0 else t * 3 for t in x * 1)
+    return parts, total, list(map(with_an_else, x.expand(2, 3)))
+
+
 @broken
 def while_it_lasts(x: Tensor) -> Any:
     while x.sum() < 10:
@@ -423,6 +440,86 @@ def an_attribute_set(x: Tensor) -> Any:
 
 
 @broken
+def its_id(x: Tensor) -> Any:
+    y = h = x * 2
+    if x.sum() > 0:
+        h = h + 1
+    return h * len({id(y), id(h)})
+
+
+@broken
+def its_version(x: Tensor) -> Any:
+    y = h = x * 2
+    y.add_(1)
+    if x.sum() > 0:
+        h = h + 1
+    return h * h._version
+
+
+@broken
+def its_offset(x: Tensor) -> Any:
+    y = x.repeat(4)
+    h = y[3:6]
+    if x.sum() > 0:
+        h = h * 2
+    return h * h.storage_offset()
+
+
+@broken
+def what_lies_before_it(x: Tensor) -> Any:
+    y = x.repeat(4)
+    h = y[3:6]
+    if x.sum() > 0:
+        h = h * 2
+    return h.as_strided((2,), (1,), 0)
+
+
+@broken
+def written_by_an_argument(x: Tensor) -> Any:
+    y = h = x.detach() * 2
+    if x.sum() > 0:
+        h = h + 1
+    torch.add(x.detach(), 1, out=h)
+    return y, h
+
+
+@broken
+def its_data_is_written(x: Tensor) -> Any:
+    y = h = x * 2
+    if x.sum() > 0:
+        h = h + 1
+    h.data.mul_(2)
+    return y * 1, h * 1
+
+
+@broken
+def running_statistics(x: Tensor) -> Any:
+    mean = h = torch.zeros(3)
+    if x.sum() > 0:
+        h = h + 1
+    y = nn.functional.batch_norm(x.expand(4, 3), h, torch.ones(3), training=True)
+    return y, mean, h
+
+
+@broken
+def detached_in_place(x: Tensor) -> Any:
+    y = h = x * 2
+    if x.sum() > 0:
+        h = h + 1
+    h.detach_()
+    return h * x + y
+
+
+@broken
+def made_a_leaf(x: Tensor) -> Any:
+    y = h = (x * 2).detach()
+    if x.sum() > 0:
+        h = h + 1
+    h.requires_grad_()
+    return h * 2, y
+
+
+@broken
 def turned_in_place(x: Tensor) -> Any:
     y = h = x.repeat(3).reshape(3, 3) * 2
     if x.sum() > 0:
@@ -543,6 +640,23 @@ def test_an_arm_that_is_not_gone_gives_no_gradient() -> None:
         assert [each is None for each in gradients[0]] == [each is None for each in gradients[1]]
         assert sum(each is None for each in gradients[1]) == 2
         torch.testing.assert_close(gradients[1], gradients[0])
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_hooks_on_what_is_handed_on(after: bool) -> None:
+    def program(x: Tensor) -> Tensor:
+        y = h = x * 2
+        if not after:
+            y.register_hook(lambda gradient: gradient * 3)
+        if x.sum() > 0:
+            h = h + 1
+        if after:
+            h.register_hook(lambda gradient: gradient * 3)
+        return h * y
+
+    compiled = capture.compile(program)
+    compared(program, compiled, True)
+    assert "branch on a tensor's value" in {each.reason for each in capture.report(compiled).breaks}
 
 
 def test_a_parameter_is_not_handed_on() -> None:

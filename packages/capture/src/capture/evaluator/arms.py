@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import fx
 
+from capture._torch import inside as inside_of
 from capture.errors import CaptureError, EvaluateAgain, NotConstant, Unsupported
 from capture.lifetimes import lifetimes_of
 from capture.resume import seen_by_super
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
+from capture.variables.numbers import Symbolic
 from capture.variables.sequences import Tuple
 from capture.variables.tensors import Tensor
-from symshapes import Arm, Branch, UnbackedError, connected, dataclass
+from symshapes import Arm, Branch, UnbackedError, connected, dataclass, is_unbacked
 
 from .frame import RETURN, Frame
 from .joins import Ways, next_condition, settled, ways_of
@@ -33,6 +35,10 @@ _WHAT = "an arm of an if"
 _PLAIN = (bool, int, str, type(None), torch.dtype, torch.device)
 #: Calls that a second condition may cost where the first has decided.
 _CHEAP = 8
+
+
+class Impure(Unsupported):
+    """Signal: an arm does more than to compute."""
 
 
 @dataclass
@@ -72,10 +78,11 @@ def joined(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if: b
     `keeps`: where it jumps the condition stays on the stack.
     """
     key = ("if", frame.code, op.index)
-    if key in m.effects.ran_ahead or not isinstance(condition, Tensor) or not _may_be(m, frame, condition):
+    if key in m.effects.ran_ahead or not _may_be(condition, m, frame):
         return False
     ways = ways_of(frame.code, op)
-    if ways is None:
+    impure = m.recorder.refusals.impure
+    if ways is None or op.index in (impure.get(frame.code) or ()):
         return False
     m.state.in_arms += 1
     try:
@@ -86,18 +93,26 @@ def joined(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if: b
         if m.state.in_arms > 1:  # which is up to the outermost
             raise Unsupported(f"{_WHAT} that does more than to compute") from problem
         m.effects.ran_ahead.add(key)
+        if isinstance(problem, Impure):  # so it will be in further captures
+            impure[frame.code] = {*(impure.get(frame.code) or ()), op.index}
         raise EvaluateAgain(f"{_WHAT} that does more than to compute") from problem
     finally:
         m.state.in_arms -= 1
     return True
 
 
-def _may_be(m: Machine, frame: Frame, condition: Tensor) -> bool:
-    """Whether nothing around it forbids that both ways of a jump by a tensor of one element are evaluated."""
+def _may_be(condition: Variable, m: Machine, frame: Frame) -> TypeGuard[Tensor | Symbolic]:
+    """Whether it is a condition of which only the run can tell, and nothing around it forbids that both ways of a jump are evaluated."""
     state, recorder = m.state, m.recorder
-    if condition.cls not in (torch.Tensor, torch.nn.Parameter) or condition.replaced(m, "__bool__") is not None:
-        return False
-    if any(type(size) is not int or size != 1 for size in condition.fake.shape):
+    if isinstance(condition, Symbolic):
+        if condition.python_type() is not bool or not is_unbacked(condition.value):
+            return False
+    elif (
+        not isinstance(condition, Tensor)
+        or condition.cls not in (torch.Tensor, torch.nn.Parameter)
+        or condition.replaced(m, "__bool__") is not None
+        or any(type(size) is not int or size != 1 for size in condition.fake.shape)
+    ):
         return False
     if m.levels.inside or m.modes.asks((condition,)) or recorder.graph.checkpoint is not None:
         return False
@@ -108,13 +123,15 @@ def _may_be(m: Machine, frame: Frame, condition: Tensor) -> bool:
     return not m.subgraphs.is_beside_generators()
 
 
-def _join(m: Machine, frame: Frame, ways: Ways, condition: Tensor, key: Any, jumps_if: bool, keeps: bool) -> None:
+def _join(
+    m: Machine, frame: Frame, ways: Ways, condition: Tensor | Symbolic, key: Any, jumps_if: bool, keeps: bool
+) -> None:
     resumable, frame.resumable = frame.resumable, False  # no arm is gone on with by itself
     op, local, stack = frame.op, frame.local.copy(), frame.stack[:]
     try:
         starts = (ways.target, ways.on) if jumps_if else (ways.on, ways.target)
         kept = condition
-        if not keeps:
+        if not keeps and isinstance(condition, Tensor):
             condition, starts = _with_more(m, frame, condition, starts)
         arms = []
         for start in starts:
@@ -164,7 +181,7 @@ def _with_more(m: Machine, frame: Frame, condition: Tensor, starts: tuple[int, i
         if (
             not unchanged
             or not isinstance(more, Tensor)
-            or not _may_be(m, frame, more)
+            or not _may_be(more, m, frame)
             or len(calls) > _CHEAP
             or any(map(_does_more, calls))
         ):
@@ -206,7 +223,10 @@ def _evaluated(m: Machine, frame: Frame, start: int, join: int) -> Way:
             found.local, found.stack = {}, [frame.result]
         return Constant(None)
 
-    found.calls = m.subgraphs.calls_of(arm, _WHAT)[1]
+    try:
+        found.calls = m.subgraphs.calls_of(arm, _WHAT)[1]
+    except (Unsupported, NotConstant, UnbackedError) as problem:
+        raise Impure(str(problem)) from problem
     if frame.cells != own or any(cell.content is not content for cell, content in cells):
         raise Unsupported(f"{_WHAT} that sets a variable of closures")
     if any(map(_does_more, found.calls)):
@@ -240,7 +260,7 @@ def _does_more(call: fx.Node) -> bool:
 # What they leave
 
 
-def _merge(m: Machine, frame: Frame, join: int, condition: Tensor, arms: list[Way], key: Any) -> None:
+def _merge(m: Machine, frame: Frame, join: int, condition: Tensor | Symbolic, arms: list[Way], key: Any) -> None:
     """Set the frame to where its arms meet."""
     first, second = arms
     results, end = Results(), len(frame.program.ops)
@@ -305,7 +325,7 @@ def _put_together(m: Machine, value: Any, made: list[Variable]) -> Variable:
 
 
 def _called(
-    m: Machine, condition: Tensor, arms: list[Way], pairs: list[tuple[Tensor, Tensor]], key: Any
+    m: Machine, condition: Tensor | Symbolic, arms: list[Way], pairs: list[tuple[Tensor, Tensor]], key: Any
 ) -> list[Variable]:
     """The results of the branch, whose calls are taken out of the graph."""
     gone = [call for arm in arms for call in arm.calls]
@@ -322,7 +342,7 @@ def _called(
         for node in used:
             if node not in inside:
                 free.setdefault(node, len(free))
-    shared = _shared(leaves, inside, free)
+    shared = _shared(m, leaves, inside, free)
     graphs: list[fx.GraphModule] = []
     ways: list[Arm] = []
     for arm, results in zip(arms, leaves, strict=True):
@@ -360,7 +380,7 @@ def _require_alike(one: Tensor, other: Tensor) -> None:
         raise Unsupported(f"{_WHAT} whose results differ in metadata")
 
 
-def _shared(leaves: list[list[Tensor]], inside: set[fx.Node], free: Iterable[fx.Node]) -> list[set[object]]:
+def _shared(m: Machine, leaves: list[list[Tensor]], inside: set[fx.Node], free: Iterable[fx.Node]) -> list[set[object]]:
     """By result: the memory that it may be in which is something else's as well."""
     outside = {value.storage_key for node in free if isinstance(value := node.meta["val"], torch.Tensor)}  # type: ignore[attr-defined]
     found: list[set[object]] = [set() for _ in leaves[0]]
@@ -369,6 +389,9 @@ def _shared(leaves: list[list[Tensor]], inside: set[fx.Node], free: Iterable[fx.
         for at, (leaf, key) in enumerate(zip(results, keys, strict=True)):
             if leaf.node not in inside or key in outside or keys.count(key) > 1 or leaf.either is not None:
                 found[at].add(key)
+    hooked = {inside_of(act.tensor.fake).storage_key for act in m.recorder.autograd.acts if not act.is_over}
+    if not hooked.isdisjoint(set().union(*found)):
+        raise Unsupported(f"{_WHAT} that hands on a tensor with a hook")
     return found
 
 

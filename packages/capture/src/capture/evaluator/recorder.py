@@ -21,6 +21,7 @@ from capture.sources import Applied, Const, Source
 from capture.tensor_attributes import gradient_of, is_leaf
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
+from capture.variables.autograd_state import CALLED
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
@@ -208,8 +209,9 @@ class GraphRecorder:
             self._handed_on.setdefault(storage, (key, self.fake_mode.written.get(storage, 0)))
 
     def keeps_apart(self, tensor: Tensor, method: str) -> None:
-        """Evaluate again where a method changes a tensor in place that an `if` handed on."""
-        if self._handed_on and method.endswith("_") and not method.endswith("__") and tensor.node is not None:
+        """Evaluate again where a method changes a tensor in place that an `if` handed on, or acts on its place in autograd's graph."""
+        changes = (method.endswith("_") and not method.endswith("__")) or method in CALLED
+        if self._handed_on and changes and tensor.node is not None:
             key, _ = self._handed_on.get(_torch.inside(tensor.fake).storage_key, (None, 0))
             if key is not None:
                 self.without_arms(key)

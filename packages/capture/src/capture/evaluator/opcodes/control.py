@@ -16,6 +16,7 @@ from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.generators import Suspended
 from capture.variables.iterators import Iterator, StopIter
+from symshapes import UnbackedError
 
 from .registry import operation
 from .steps import same_step
@@ -67,7 +68,7 @@ def _jump_by(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if:
     if goes_on is None:
         try:
             goes_on = m.operators.truth(condition)
-        except Unsupported:
+        except (Unsupported, UnbackedError):
             if not joined(m, frame, op, condition, jumps_if=jumps_if):
                 raise
             return RETURN if frame.ip == len(frame.program.ops) else None
