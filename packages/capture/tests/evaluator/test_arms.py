@@ -659,6 +659,17 @@ def test_hooks_on_what_is_handed_on(after: bool) -> None:
     assert "branch on a tensor's value" in {each.reason for each in capture.report(compiled).breaks}
 
 
+def test_ways_that_part_again_and_again_are_not_all_gone() -> None:
+    text = "def program(x):\n    y = x * 2\n"
+    for i in range(14):
+        text += f"    if y.sum() > {i}:\n        if y.max() > {50 + i}: return y\n        y = y + 1\n"
+    space: dict[str, Any] = {}
+    exec(text + "    return y.sin()\n", space)
+    compiled = capture.compile(space["program"])
+    compared(space["program"], compiled, False)
+    assert sum(graph.op_count for graph in capture.report(compiled).graphs) < 1000
+
+
 def test_a_parameter_is_not_handed_on() -> None:
     class Chosen(nn.Module):
         def __init__(self) -> None:

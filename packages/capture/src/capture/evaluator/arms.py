@@ -33,6 +33,9 @@ from .program import Op
 _WHAT = "an arm of an if"
 #: Constants that are the same if they are equal.
 _PLAIN = (bool, int, str, type(None), torch.dtype, torch.device)
+#: Calls that are recorded for all arms of an `if`, and instructions: where one goes on to the end of a long function, or ways part again and again,
+#: these would be for each.
+_LONGEST, _MOST_INSTRUCTIONS = 200, 10_000
 #: Calls that a second condition may cost where the first has decided.
 _CHEAP = 8
 
@@ -84,6 +87,8 @@ def joined(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if: b
     impure = m.recorder.refusals.impure
     if ways is None or op.index in (impure.get(frame.code) or ()):
         return False
+    if not m.state.in_arms:
+        m.state.arms_began = m.state.instructions, m.effects.changes
     m.state.in_arms += 1
     try:
         _join(m, frame, ways, condition, key, jumps_if, keeps)
@@ -238,6 +243,9 @@ def _run(m: Machine, frame: Frame, start: int, end: int) -> None:
     ops = frame.program.ops
     frame.ip = start
     while frame.ip != end:
+        began, calls = m.state.arms_began
+        if m.state.instructions - began > _MOST_INSTRUCTIONS or m.effects.changes - calls > _LONGEST:
+            raise Unsupported(f"{_WHAT} that goes on for long")
         op = frame.op = ops[frame.ip]
         if op.name == "TO_BOOL" and op.index + 1 == end:  # of one step with the jump
             frame.ip = end

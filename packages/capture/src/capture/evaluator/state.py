@@ -62,6 +62,8 @@ class EvaluationState:
         self.probing = False
         #: How deep in arms of an `if` of which the run takes one: what is evaluated may never be done.
         self.in_arms = 0
+        #: How many instructions and changes there were as the outermost of these began.
+        self.arms_began = 0, 0
         #: Meanwhile, by function and key, what functions that remember gave: each runs once for a key.
         self.probed: dict[Any, Any] = {}
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
