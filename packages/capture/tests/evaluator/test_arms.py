@@ -670,6 +670,40 @@ def test_ways_that_part_again_and_again_are_not_all_gone() -> None:
     assert sum(graph.op_count for graph in capture.report(compiled).graphs) < 1000
 
 
+@pytest.mark.parametrize("name", [*WHOLE, *BROKEN])
+def test_in_inference_mode(name: str) -> None:
+    function = (WHOLE | BROKEN)[name]
+    if name in ("its_version", "detached_in_place", "made_a_leaf"):
+        pytest.skip("eager refuses it")
+    compiled = capture.compile(function)
+    with torch.inference_mode():
+        compared(function, compiled, False)
+        report = capture.report(compiled)
+    if name in BROKEN:
+        assert report.breaks or report.skipped
+    elif name not in ("without_gradients",):
+        assert (report.breaks, report.frames) == ([], 1)
+
+
+def test_arms_do_not_keep_parameters_from_being_frozen() -> None:
+    class Guarded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.layer(x)
+            if h.isinf().any():
+                h = h.clamp(-5, 5)
+            return h * 2
+
+    compiled = capture.compile(Guarded(), freeze=True)
+    with torch.no_grad():
+        compiled(torch.ones(3))
+    graphs = capture.report(compiled).graphs
+    assert graphs[0].frozen and not graphs[0].unfrozen
+
+
 def test_a_parameter_is_not_handed_on() -> None:
     class Chosen(nn.Module):
         def __init__(self) -> None:

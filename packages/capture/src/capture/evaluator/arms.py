@@ -121,9 +121,9 @@ def _may_be(condition: Variable, m: Machine, frame: Frame) -> TypeGuard[Tensor |
         return False
     if m.levels.inside or m.modes.asks((condition,)) or recorder.graph.checkpoint is not None:
         return False
-    if recorder.autocast_nesting_change or torch.is_inference_mode_enabled() or recorder.is_below_autograd:
+    if recorder.autocast_nesting_change or recorder.inference.inside or recorder.is_below_autograd:
         return False
-    if state.probing or state.visit is not None or state.mortal or frame.names is not None:
+    if state.freezes or state.probing or state.visit is not None or state.mortal or frame.names is not None:
         return False
     return not m.subgraphs.is_beside_generators()
 
@@ -376,12 +376,15 @@ def _require_alike(one: Tensor, other: Tensor) -> None:
     for each in (one, other):
         if each.cls is not torch.Tensor or (each.value is not None and type(each.value) is not torch.Tensor):
             raise Unsupported(f"{_WHAT} that gives a tensor of another class")
-        if each.node is None or each.fake.is_inference() or (each.fake.requires_grad and each.fake.is_leaf):
+        if each.node is None or (each.fake.requires_grad and each.fake.is_leaf):
             raise Unsupported(f"{_WHAT} that gives a leaf of autograd's")
         if each.given and each.source is None:
             raise Unsupported(f"{_WHAT} that gives a tensor with attributes")
     a, b = one.fake, other.fake
-    kinds = [(x.dtype, x.device, x.dim(), x.layout, x.requires_grad, x.is_conj(), x.is_neg()) for x in (a, b)]
+    kinds = [
+        (x.dtype, x.device, x.dim(), x.layout, x.requires_grad, x.is_conj(), x.is_neg(), x.is_inference())
+        for x in (a, b)
+    ]
     if kinds[0] != kinds[1] or a.layout is not torch.strided:
         raise Unsupported(f"{_WHAT} whose results differ in metadata")
     if not all(bool(x == y) for x, y in zip((*a.shape, *a.stride()), (*b.shape, *b.stride()), strict=True)):

@@ -6,7 +6,7 @@ In: functions of the program, evaluated into the one graph. Out: their calls tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -229,7 +229,8 @@ class Subgraphs:
         before = set(recorder.graph.placeholders)
         outside = [fake for fake in recorder.graph.inputs if isinstance(fake, torch.Tensor)]
         outside += [tensor.fake for tensor in recorder.fakes.values()]
-        versions, uncounted = [_version(fake) for fake in outside], len(recorder.graph.uncounted)
+        written = recorder.fake_mode.written.copy()
+        versions, uncounted = [self._writes(fake) for fake in outside], len(recorder.graph.uncounted)
         settings, module_globals, placed = in_force(), dict(self._globals.written), len(recorder.placed)
         switched = len(recorder.switches.made)
         env = recorder.dynamic_sizes.env
@@ -251,18 +252,31 @@ class Subgraphs:
             raise Unsupported(f"{what} over a function that promises something of data")
         inputs = zip(recorder.graph.inputs, recorder.graph.placeholders, strict=True)  # also those that were met within
         met = any(
-            isinstance(f, torch.Tensor) and _version(f) != n.meta["version"] for f, n in inputs if n not in before
+            isinstance(f, torch.Tensor) and self._writes(f) != self._writes(f, n.meta["version"], written)
+            for f, n in inputs
+            if n not in before
         )
         # What `Tensor.data` gives counts its own writes.
-        apart = {inside(fake).storage_key for fake in recorder.graph.uncounted[uncounted:] if _version(fake) != 0}
+        apart = {
+            inside(fake).storage_key
+            for fake in recorder.graph.uncounted[uncounted:]
+            if self._writes(fake) != self._writes(fake, 0, written)
+        }
         if apart:
             within = [fake for fake in recorder.graph.inputs[len(before) :] if isinstance(fake, torch.Tensor)]
             met |= any(inside(fake).storage_key in apart for fake in (*outside, *within))
-        if met or [_version(fake) for fake in outside] != versions:
+        if met or [self._writes(fake) for fake in outside] != versions:
             raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
         if env.unbacked_count != from_data:
             raise Unsupported(f"{what} over a function with sizes that are in data")
         return result
+
+    def _writes(self, fake: Any, version: int | None = None, written: Mapping[object, int] | None = None) -> int:
+        """How often a fake was written to; its version, or by what the mode counts, or has `written`, where it has none."""
+        if not fake.is_inference():
+            return int(fake._version if version is None else version)
+        counts = self._recorder.fake_mode.written if written is None else written
+        return counts.get(inside(fake).storage_key, 0)
 
     def _iterators(self) -> Iterable[Any]:
         """Those that the program holds: a step of one is a change that no object tells of."""
@@ -457,9 +471,3 @@ def _length(over: Sequence[Tensor]) -> Any:
 
 def _is_condition(fake: Any) -> bool:
     return bool(fake.dtype is torch.bool and fake.numel() == 1)
-
-
-def _version(fake: Any) -> int:
-    if fake.is_inference():
-        raise Unsupported("control flow or a checkpoint over tensors that count no writes")
-    return int(fake._version)
