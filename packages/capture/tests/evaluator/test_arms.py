@@ -261,6 +261,22 @@ def in_comprehensions_and_generators(x: Tensor) -> Any:
 
 
 @broken
+def an_inverse_that_there_may_not_be(x: Tensor) -> Any:
+    m = x.diag() * (x.isfinite() & (x > 0))
+    if torch.det(m) != 0 and torch.linalg.inv(m).sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+@broken
+def places_that_may_not_be(x: Tensor) -> Any:
+    places = (x.nan_to_num(0, 1, 1) * 2).long()
+    if places.abs().max() < 3 and torch.arange(3.0)[places].sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+@broken
 def while_it_lasts(x: Tensor) -> Any:
     while x.sum() < 10:
         x = x + x.abs() + 1
@@ -702,6 +718,32 @@ def test_arms_do_not_keep_parameters_from_being_frozen() -> None:
         compiled(torch.ones(3))
     graphs = capture.report(compiled).graphs
     assert graphs[0].frozen and not graphs[0].unfrozen
+
+
+def test_an_operator_of_the_programs_own_is_called_where_it_would_be() -> None:
+    called: list[int] = []
+
+    @torch.library.custom_op("arms::told", mutates_args=())
+    def told(x: Tensor) -> Tensor:
+        called.append(1)
+        return x > 0
+
+    @told.register_fake
+    def _(x: Tensor) -> Tensor:
+        return torch.empty_like(x, dtype=torch.bool)
+
+    def program(x: Tensor) -> Tensor:
+        y = x * 2
+        if x.sum() > 0 and told(x).any():
+            y = y + 1
+        return y
+
+    compiled = capture.compile(program)
+    for sign in (1, -1, 1):
+        x = torch.full((3,), float(sign))
+        called.clear()
+        assert torch.equal(compiled(x), program(x))
+        assert len(called) == (2 if sign > 0 else 0)
 
 
 def test_a_parameter_is_not_handed_on() -> None:

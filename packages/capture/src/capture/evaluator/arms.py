@@ -28,6 +28,7 @@ from .frame import RETURN, Frame
 from .joins import Ways, next_condition, settled, ways_of
 from .machine import Machine
 from .program import Op
+from .trials import is_programs_own
 
 #: In words, with what a function does that it is not to do.
 _WHAT = "an arm of an if"
@@ -188,7 +189,7 @@ def _with_more(m: Machine, frame: Frame, condition: Tensor, starts: tuple[int, i
             or not isinstance(more, Tensor)
             or not _may_be(more, m, frame)
             or len(calls) > _CHEAP
-            or any(map(_does_more, calls))
+            or any(_does_more(call) or (callable(call.target) and is_programs_own(call.target)) for call in calls)
         ):
             m.recorder.forget(calls)
             return condition, starts
