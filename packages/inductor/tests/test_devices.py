@@ -208,6 +208,15 @@ def test_a_wrapper_switches_to_its_device_as_the_traits_say() -> None:
     assert "with _device(0): " in two and "with _device(1): " in two and "return _itself()(args)" not in two
 
 
+def test_what_tells_the_current_device_is_what_the_traits_name() -> None:
+    made = DeviceGuards(
+        [torch.device("cuda:1")],
+        lambda _: DeviceTraits(module="torch.cuda", current="torch.fast"),
+        lambda name, value: f"{name}:{value}",
+    )
+    assert made.head()[0] == "if _current_device:torch.fast() != 1:"
+
+
 def test_devices_of_two_types_have_a_guard_each() -> None:
     bound: dict[str, str] = {}
 

@@ -12,6 +12,10 @@ on_error: Literal["fallback", "raise"] = "fallback"
 #: nothing is decided by; if not, they end it.
 capture_data_dependent: bool = True
 
+#: A call of a module that is like one before it in the same capture (of another layer of the same class and settings, on tensors of the
+#: same metadata) is taken for that one again, on its own parameters, and not evaluated.
+repeat_equal_calls: bool = True
+
 #: A file where what changed from one capture to the next is kept, by code: processes that come later have it symbolic at
 #: their first capture. None keeps it in the process alone.
 profile: str | os.PathLike[str] | None = None

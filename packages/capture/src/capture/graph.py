@@ -101,6 +101,8 @@ class GraphBuilder:
         self.placeholders: list[fx.Node] = []
         self.frozen: dict[str, torch.Tensor] = {}
         self.witnesses: list[torch.Tensor] = []
+        #: All nodes but the output, in the order in which they were made.
+        self.made: list[fx.Node] = []
         self.first_call: fx.Node | None = None
         #: What the graph made of the names of what is called.
         self._names: dict[Any, str] = {}
@@ -129,6 +131,7 @@ class GraphBuilder:
         self.sources.append(source)
         self.inputs.append(fake)
         self.placeholders.append(node)
+        self.made.append(node)
         return node
 
     def call(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], line: str) -> fx.Node:
@@ -142,6 +145,7 @@ class GraphBuilder:
             node.meta["checkpoint"] = self.checkpoint
         if self.first_call is None:
             self.first_call = node
+        self.made.append(node)
         return node
 
     def changed_inputs(self) -> list[bool]:

@@ -836,3 +836,33 @@ def test_the_graph_says_what_it_chooses_from() -> None:
     (graph,) = capture.report(compiled).graphs
     names = [node.name for node in graph.module.graph.nodes if node.op.startswith("call")]
     assert names == ["mul", "isinf", "any_1", "isnan", "any_2", "logical_or", "branch", "getitem", "add"]
+
+
+def test_a_call_of_an_equal_layer_asks_anew_what_is_handed_on() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return self.inner(x) * (2 if x is y else 3)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layers = nn.ModuleList(Layer() for _ in range(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers[:3]:
+                x = layer(x * 1, x * 1)
+            y = h = x * 2
+            if x.sum() > 0:
+                h = h * 1
+            return self.layers[3](y, h)
+
+    model = Model()
+    compiled = capture.compile(model)
+    for sign in (1, -1):
+        x = torch.full((2, 3), float(sign))
+        torch.testing.assert_close(compiled(x), model(x))

@@ -34,8 +34,11 @@ def native_call(path: str, op: OpOverload) -> str:
 # The current CUDA stream's handle; the public function makes an object, ten times as slow.
 current_raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
-# The current CUDA device's index; the public function asks first whether CUDA is up.
+# The current CUDA device's index; the public function asks first, by three frames of Python, whether CUDA is up.
 current_cuda_device: Any = getattr(torch._C, "_cuda_getDevice", None)
+
+# The same as text; None where torch was built without CUDA.
+CURRENT_CUDA_DEVICE = None if current_cuda_device is None else "torch._C._cuda_getDevice"
 
 # Copies many tensors by few launches; nothing public does.
 copy_all = torch._foreach_copy_

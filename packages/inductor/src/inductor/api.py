@@ -30,7 +30,7 @@ from inductor.ir.program import LoopOp
 from inductor.loading import SECTION, building, computing_on_the_host, stored_graph
 from inductor.lower import Left, lower, multiplying, none_left
 from inductor.lowerings import LOWERINGS
-from inductor.lowerings.alignment import leaves_misaligned
+from inductor.lowerings.alignment import is_of_one_row, is_short_of_aligned_rows, leaves_misaligned
 from inductor.lowerings.registry import READS_MEMORY, is_tensor
 from inductor.options import Options
 from inductor.parts import Parts
@@ -275,21 +275,29 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
 
 
 def _with_misaligned(graph: fx.Graph, options: Options, devices: Devices) -> tuple[Options, Left | None]:
-    """What a graph is compiled with, of which nothing is timed, if it has products that the library would make in rows of another
-    length: these are the compiler's own, and no others are that would not be."""
-    if not any(leaves_misaligned(node, devices.traits) for node in graph.nodes):
+    """What a graph is compiled with, of which nothing is timed, if it has products of which it is known that the compiler's own kernels
+    do them faster, by how rows lie: large ones that the library would make in rows of another length, and small ones that it takes
+    longer to find a kernel for than to multiply. Other products are the library's, as they are in other graphs."""
+
+    def is_own(node: fx.Node) -> bool:
+        return leaves_misaligned(node, devices.traits) or is_short_of_aligned_rows(node, devices.traits)
+
+    if not any(map(is_own, graph.nodes)):
         return options, None
     faster = functools.partial(_faster_by_library, options=options, devices=devices)
 
     def left(graph: fx.Graph) -> frozenset[str]:
         others = [node for node in graph.nodes if node.target in READS_MEMORY and is_tensor(node)]
-        by_library = (
+        by_library = frozenset(
             node.name
             for node in others
             if devices.traits(node.meta["val"].device).multiplies_by_library
-            and not leaves_misaligned(node, devices.traits)
+            and not is_own(node)
+            and not is_of_one_row(node)  # a sum
         )
-        return faster(graph).union(by_library)
+        # Small ones are not timed: the library's kernel would win where its call is not counted.
+        large = any(leaves_misaligned(node, devices.traits) for node in others)
+        return by_library.union(faster(graph) if large else ())
 
     return replace(options, autotune=False), left
 

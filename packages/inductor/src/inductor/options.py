@@ -66,10 +66,11 @@ class Options:
     autotune: bool | None = None
     """Which products of matrices, convolutions and attention are run by the compiler's own kernels, and which by the library's. True:
     those of known sizes are timed on this machine, by both, with what is made of them elementwise, while the graph is compiled.
-    None: large products go to whoever did one of them faster when this machine was first used, on GPUs to the library but for those
-    that leave a graph in rows that begin anywhere (`DeviceTraits.misaligned_rows`). False: all that there are kernels of the compiler's
-    own for are run by these. Figures are kept on disk. With True a `TuningBackend` (Triton's) also times forms of each kernel when it is
-    first launched, and sums may be added in another order than without; not where torch is told to be deterministic."""
+    None: large products go to whoever did one of them faster when this machine was first used, on GPUs to the library but for large
+    ones that leave a graph in rows that begin anywhere, and small ones of such rows (`DeviceTraits.misaligned_rows`). False: all that
+    there are kernels of the compiler's own for are run by these. Figures are kept on disk. With True a `TuningBackend` (Triton's) also
+    times forms of each kernel when it is first launched, and sums may be added in another order than without; not where torch is told to
+    be deterministic."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
     native_wrapper: bool = False

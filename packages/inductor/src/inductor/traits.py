@@ -60,7 +60,8 @@ class DeviceTraits:
     others are padded."""
     misaligned_rows: bool = False
     """Whether the backend's own products write rows that begin anywhere as fast as others. Then large ones that leave a graph in such
-    rows are its own also where the library multiplies: the library's would be copied out of padded ones."""
+    rows are its own also where the library multiplies: the library's would be copied out of padded ones. So are small ones of, or into,
+    such rows: the library takes longer to find a kernel for them than a launch and the product itself."""
     summed_rows: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of a matrix and one row, or one column, become sums over the matrix's rows like any others: reading the
     matrix is all that they cost."""
@@ -90,6 +91,8 @@ class DeviceTraits:
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the
     context manager `device(index)`, within which kernels are launched, and `synchronize()`. None: there is one device."""
+    current: str | None = None
+    """What gives the current one's index, as text of an expression over `torch`, where there is anything faster than `module`'s function."""
     joins: int | None = None
     """From how many kernels on, that need not wait for each other, one launch for all of them is faster. A backend that says so is an
     `inductor.JoiningBackend`."""

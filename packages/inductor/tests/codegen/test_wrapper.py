@@ -286,6 +286,20 @@ def on_gpus(*devices: str) -> str:
     return generate(schedule(program)).text
 
 
+def test_memory_that_a_result_takes_over_is_made_as_the_result_lies() -> None:
+    """It would be a view, which autograd wants none of."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.exp().view(24)
+        return ((y - y.sum()).view(4, 6),)
+
+    graph = scheduled(f, X.view(6, 4), options=Options(fuse=False))
+    assert graph.memory.reused, "nothing is written over"
+    text = generate(graph).text
+    assert "_as_strided" not in text and "_empty_strided((4, 6)" in text, text
+    torch.testing.assert_close(run(graph, X.view(6, 4))[0], f(X.view(6, 4))[0])
+
+
 def test_kernels_run_on_their_own_gpu() -> None:
     assert "if _current_device() != 1:\n        with _device(1):\n            return _itself()(args)" in on_gpus(
         "cuda:1"

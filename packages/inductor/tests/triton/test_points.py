@@ -70,7 +70,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     extension.points(*calls)
     monkeypatch.setattr(native, "points", lambda: extension)
     monkeypatch.setattr(native, "cuda_driver", lambda: made)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(points, "current_cuda_device", lambda: 0)
     return made
 
 
@@ -91,7 +91,7 @@ def test_a_point_is_waited_for_where_it_was_not_reached(driver: Driver) -> None:
 def test_each_device_and_each_thread_has_an_event(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     some = points.StreamPoints()
     some.mark()
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(points, "current_cuda_device", lambda: 1)
     some.mark()
     thread = threading.Thread(target=some.mark)
     thread.start(), thread.join()

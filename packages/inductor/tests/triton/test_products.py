@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import inductor.lowerings.alignment
+import inductor.rates
 import inductor.rivals
 from aotgrad import core_decompositions, trace_inference
 from inductor import CompiledGraph, Options, compile_graph, lower, schedule
@@ -206,7 +207,7 @@ def compiled_of(fn: Callable[..., Any], inputs: Sequence[Tensor], options: Optio
 
 
 def test_by_default_the_library_multiplies() -> None:
-    inputs = [normal(40, 33), normal(33, 45)]
+    inputs = [normal(40, 32), normal(32, 48)]
     assert compiled_of(lambda a, b: (a @ b,), inputs, Options()).stats.externs == 1
     # What users write as a sum of products is no product of the library's.
     one, other = single(40, 50), single(60, 50)
@@ -283,7 +284,7 @@ def test_what_is_left_to_the_library_is_padded_for_it(monkeypatch: pytest.Monkey
 def test_what_leaves_in_misaligned_rows_is_no_product_of_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
     """By default: a vocabulary. What another product reads of it, and other products, are."""
     alignment = inductor.lowerings.alignment
-    for name in ("LARGE", "DEEP", "MANY"):
+    for name in ("LARGE", "DEEP", "MANY", "SMALL"):
         monkeypatch.setattr(alignment, name, 0)
     x, w, v = normal(2, 64, 64), normal(77, 64), normal(77, 80)
 
@@ -301,6 +302,87 @@ def test_what_leaves_in_misaligned_rows_is_no_product_of_the_librarys(monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(alignment, "MANY", 512)
         assert compiled_of(lambda x, w, v: (F.linear(x, w),), [x, w, v], Options(cache=False)).stats.externs == 1
+
+
+def _layer(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    """A layer's result, and the gradients of its input and its weight."""
+    y = F.linear(x, w, b)
+    g = y.detach() - 1
+    return y, g @ w, g.t() @ x
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_small_products_on_misaligned_rows_are_no_library_calls(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default, forward and backward: it takes longer to ask the library. Nothing is timed for it."""
+    monkeypatch.setattr(inductor.rates, "timed", None)
+    monkeypatch.setattr(inductor.rivals, "timed", None)
+    x, w, b = normal(160, 64, dtype=dtype), normal(20, 64, dtype=dtype), normal(20, dtype=dtype)
+    found = compiled_of(_layer, [x, w, b], Options(cache=False))
+    assert found.stats.externs == 0 and found.kernel_source.count("library.dot") == 3
+    given = [x.double(), w.double(), b.double()]
+    for one, eager, exact in zip(found([x, w, b]), _layer(x, w, b), _layer(*given), strict=True):
+        assert (one.dtype, one.stride()) == (eager.dtype, eager.stride())
+        # The gradients start from a result that was rounded.
+        assert (one - exact).norm() <= 2 * (eager - exact).norm() + torch.finfo(dtype).eps * exact.norm()
+
+
+NOT_SMALL_OR_ALIGNED: dict[str, tuple[Callable[..., Any], list[Tensor], dict[str, int]]] = {
+    "rows that begin well": (lambda a, b: (a @ b,), [normal(33, 40), normal(40, 24)], {}),
+    "columns that do": (lambda a, b: (a.t() @ b.t(),), [normal(40, 32), normal(24, 40)], {}),
+    "many multiplications": (lambda a, b: (a @ b,), [normal(33, 40), normal(40, 20)], {"SMALL": 33 * 40 * 20 - 1}),
+    "many elements": (lambda a, b: (a @ b,), [normal(33, 40), normal(40, 20)], {"FEW": 33 * 60 + 40 * 20 - 1}),
+    "one step": (lambda a, b: (a @ b,), [normal(33, 1), normal(1, 20)], {}),
+    "other dtypes": (lambda a, b: (a @ b,), [single(33, 40), single(40, 20)], {}),
+    "batches": (lambda a, b: (torch.bmm(a, b),), [normal(2, 33, 40), normal(2, 40, 20)], {}),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SMALL_OR_ALIGNED)
+def test_other_products_stay_the_librarys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, inputs, bounds = NOT_SMALL_OR_ALIGNED[name]
+    for bound, value in bounds.items():
+        monkeypatch.setattr(inductor.lowerings.alignment, bound, value)
+    assert compiled_of(fn, inputs, Options(cache=False)).stats.externs == 1
+
+
+def test_what_stands_beside_small_products_is_as_without_them() -> None:
+    """Other products and convolutions are the library's, those with one row sums over the matrix's rows."""
+    a, b, v, w = normal(33, 40), normal(40, 20), normal(1, 128), normal(48, 128)
+    image, taps, bias = normal(1, 3, 8, 8), normal(16, 3, 3, 3), normal(16)
+
+    def others(v: Tensor, w: Tensor, image: Tensor, taps: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        return v @ w.t(), w @ w.t(), torch.relu(F.conv2d(image, taps, bias))
+
+    alone = compiled_of(others, [v, w, image, taps, bias], Options(cache=False))
+
+    def beside(a: Tensor, b: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        return a @ b, *others(*rest)
+
+    found = compiled_of(beside, [a, b, v, w, image, taps, bias], Options(cache=False))
+    assert (found.stats.externs, found.stats.launches) == (alone.stats.externs, alone.stats.launches + 1)
+    for made in (alone, found):  # its bias is the next kernel's to add
+        (call,) = (line for line in made.source.splitlines() if "_convolution(" in line)
+        assert ", None, " in call, call
+    wanted = beside(*(t.double() for t in (a, b, v, w, image, taps, bias)))
+    for one, exact in zip(found([a, b, v, w, image, taps, bias]), wanted, strict=True):
+        torch.testing.assert_close(one.double(), exact, atol=0.1, rtol=0.01)
+
+
+def test_what_is_not_tried_has_warps_enough() -> None:
+    """One that multiplies 16 rows by 16 columns takes long to compile."""
+    (kernel,) = kernels_of(lambda a, b: (a.t() @ b,), normal(1280, 12), normal(1280, 12))
+    product = product_of(kernel)
+    assert product is not None and suitable(kernel, product)[0].warps == 1
+    assert Tiling(*printed(kernel).settings) == suitable(kernel, product)[0]._replace(warps=4)
+
+
+def test_small_products_of_few_steps_are_one_launch() -> None:
+    """The sum of parts would be a second one."""
+    for steps, launches in ((1280, 1), (2048, 2)):
+        g, x = normal(steps, 20), normal(steps, 64)
+        assert compiled_of(lambda g, x: (g.t() @ x,), [g, x], Options(cache=False)).stats.launches == launches
 
 
 def test_kernels_are_timed_on_real_tensors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from aotgrad import _torch
 from aotgrad.joint import JointGraph
 from aotgrad.partition.alongside import without_read_alongside
 from aotgrad.partition.checkpoints import is_made_again
@@ -63,7 +64,7 @@ def backward_uses(joint: JointGraph) -> list[fx.Node]:
 def _sources(used: list[fx.Node], kept: set[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
     """What to save so that all of `used` can be had: views give way to what they are views of, and so on. `kept` lives on anyway."""
     found = sources_of(
-        used, lambda node: node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node) or is_made_again(node)
+        used, lambda node: node.op == "get_attr" or _is_made_anew(node) or _is_view(node) or is_made_again(node)
     )
     copies = [node for node in found if _is_copy(node) or _repeats(node)]
     saved = dict.fromkeys(node for node in found if node not in copies)
@@ -77,6 +78,21 @@ def _sources(used: list[fx.Node], kept: set[fx.Node], mutated: set[fx.Node]) -> 
         else:
             saved[node] = None
     return list(saved)
+
+
+def _is_made_anew(node: fx.Node) -> bool:
+    """Whether it is a constant, but for a small one that operators want in memory in forward and backward, as a recurrent layer's first
+    state: it is there, and to make it again is a launch."""
+    if node.target not in _MADE_ANEW:
+        return False
+    readers = [user for user in node.users if _reads_memory(user)]
+    in_both = len({bool(user.meta.get("backward")) for user in readers}) > 1
+    return not in_both or not 0 < _bytes(node) <= LEAST
+
+
+def _reads_memory(user: fx.Node) -> bool:
+    """Whether a call is of an operator that no kernel of a compiler's makes part of itself: none of ATen's."""
+    return isinstance(user.target, _torch.OpOverload) and user.target.namespace not in ("aten", "prims")
 
 
 def _copied(node: fx.Node) -> fx.Node:

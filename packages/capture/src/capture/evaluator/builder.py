@@ -141,6 +141,11 @@ class VariableBuilder:
             self._members[address(value)] = (value, variable)
         return variable
 
+    @property
+    def stand_ins(self) -> int:
+        """How many objects are known by something else than themselves, or where they are read."""
+        return len(self._standing) + len(self._places)
+
     def stands_for(self, value: Any, variable: Variable) -> None:
         """A real object, which nobody else has, is what a variable is looked up by."""
         self._standing[address(value)] = (value, variable)

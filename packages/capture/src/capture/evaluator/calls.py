@@ -32,6 +32,7 @@ from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
 from .program import FRAME_READERS, program_of
 from .recorder import GraphRecorder
+from .repeats import Repeats
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
 _AFTER_DELEGATION = (2, 3)
@@ -59,11 +60,12 @@ class _BoundOnce(dict[str, Variable]):
 class FunctionCalls:
     """Calls of variables, which ``m`` is handed to."""
 
-    def __init__(self, m: Evaluation, errors: ProgramErrors, recorder: GraphRecorder) -> None:
+    def __init__(self, m: Evaluation, errors: ProgramErrors, recorder: GraphRecorder, repeats: Repeats) -> None:
         self._m = m
         self._errors = errors
         self._recorder = recorder
         self._suspended: list[Suspended] = []
+        self._repeats = repeats
 
     def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``function(*args, **kwargs)``."""
@@ -158,19 +160,23 @@ class FunctionCalls:
         program = program_of(code)
         if program.why_apart is not None:
             raise Unsupported(program.why_apart)
-        bound = function.bind(m, args, kwargs)
-        builtins = self._builtins_of(function)
+        suspends = code.co_flags & SUSPENDS
         # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
-        again = m.state.visit is not None or code.co_flags & SUSPENDS
+        again = m.state.visit is not None or suspends
         resumable = caller is not None and caller.resumable and not again and not program.hides_cells
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
+        begun = self._repeats.begin(function, args, kwargs, resumable) if args and not suspends else None
+        if isinstance(begun, Variable):
+            return begun
+        bound = function.bind(m, args, kwargs)
+        builtins = self._builtins_of(function)
         frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable, program=program)
         if resumable and caller is not None and not caller.hands_over:
             frame.given = (*args, *kwargs.values())
         if resumable and program.is_library and caller is not None and not caller.program.is_library:
             frame.extent = self._recorder.extent
-        if code.co_flags & SUSPENDS:
+        if suspends:
             if code.co_flags & ~inspect.CO_GENERATOR & SUSPENDS:
                 self._check_origins()
             made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
@@ -179,6 +185,8 @@ class FunctionCalls:
             return made
         signal = run(m, frame)
         assert signal == RETURN
+        if begun is not None:
+            self._repeats.end(begun, frame.result)
         return frame.result
 
     def _check_origins(self) -> None:
@@ -259,6 +267,11 @@ class FunctionCalls:
                 value.close(self._m)
             except SymbolicRaise:
                 raise Unsupported(f"a {value.word} that raises as it ends unseen") from None
+
+    @property
+    def suspended(self) -> int:
+        """How many generators and the like were made, and have not been seen to die."""
+        return len(self._suspended)
 
     def release(self) -> None:
         """Let go of the program's objects."""

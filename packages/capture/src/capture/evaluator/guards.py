@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from capture._native import address
@@ -71,6 +72,12 @@ class GuardTable:
         if key not in self._table:
             self._table[key] = Guard(source, kind, expected, self._where())
 
+    def put(self, source: Source, kind: GuardKind, expected: Any, line: str) -> None:
+        """Add a guard once, of a line that is known."""
+        key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
+        if key not in self._table:
+            self._table[key] = Guard(source, kind, expected, line)
+
     def replace(self, source: Source | None, kind: GuardKind, expected: Any) -> None:
         """Have one that is there already, of a kind of which a source has one, expect more."""
         self._table[(source, kind)] = Guard(source, kind, expected, self._where())
@@ -109,6 +116,32 @@ class GuardTable:
     def all(self) -> list[Guard]:
         """Those added so far, and that what was read and not looked at further is there."""
         return [*self._table.values(), *self._presence()]
+
+    @property
+    def count(self) -> int:
+        """How many were added so far."""
+        return len(self._table)
+
+    @property
+    def reached_count(self) -> int:
+        """How many entries the program read so far."""
+        return len(self._reached)
+
+    def line_of(self, source: Source | None) -> str:
+        """Where it was assumed what a source is; empty where it was not."""
+        for kind in (GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.TYPE):
+            found = self._table.get((source, kind))
+            if found is not None:
+                return found.user_line
+        return ""
+
+    def first(self, count: int) -> Iterator[Guard]:
+        """So many, in the order in which they were added."""
+        return islice(self._table.values(), count)
+
+    def first_reached(self, count: int) -> Iterator[tuple[tuple[Source, GuardKind, Any], Lazy]]:
+        """So many entries that the program read: what holds one, and the key."""
+        return islice(self._reached.items(), count)
 
     def release(self) -> None:
         """Let go of the program's objects."""

@@ -50,6 +50,11 @@ class ObjectIdentity:
         #: Whether ``id`` of an object is an element or a key of something.
         self.has_ids = False
 
+    @property
+    def hashed(self) -> int:
+        """How many inputs are keys of something."""
+        return len(self._hashed)
+
     def key(self, variable: Variable) -> VarKey:
         """The key of an object that is hashed and compared as such: two of them stay two."""
         if variable.source is not None:

@@ -22,6 +22,7 @@ from .levels import TransformLevels
 from .operators import LanguageOperators
 from .recorder import GraphRecorder
 from .refusals import Refusals
+from .repeats import Repeats
 from .side_effects import SideEffects
 from .state import EvaluationState
 from .subgraphs import Subgraphs
@@ -62,7 +63,8 @@ class Machine:
         self.recorder = GraphRecorder(
             self, self.state, self.effects, self.errors, self.guards, self.builder, numbers, experience.refusals
         )
-        self.calls = FunctionCalls(self, self.errors, self.recorder)
+        self._repeats = Repeats(self, self.state, self.effects, self.guards, self.builder, self.recorder, self._inputs)
+        self.calls = FunctionCalls(self, self.errors, self.recorder, self._repeats)
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
         self.levels = TransformLevels(self, self.state, self.effects, self.recorder)
@@ -82,5 +84,6 @@ class Machine:
         self.state.release()
         self.errors.release()
         self.calls.release()
+        self._repeats.release()
         self.classes.release()
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

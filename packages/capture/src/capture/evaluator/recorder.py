@@ -129,6 +129,10 @@ class GraphRecorder:
         self.autocast_nesting = 0
         #: How deep within classes that are asked below autograd.
         self._below = 0
+        #: The calls that were recorded as the program made them.
+        self.recorded: set[fx.Node] = set()
+        #: Counts changes of torch's settings.
+        self.settings_set = 0
         #: Counts the program's questions whether gradients are computed.
         self.asked_grad = 0
         self.autocast_nesting_change = 0
@@ -162,6 +166,7 @@ class GraphRecorder:
         self._known_results.clear()
         self._numbers.clear()
         self._number_inputs.clear()
+        self.recorded.clear()
         self.autograd.release()
         self.fake_mode.forget_tensors()  # `torch.utils.swap_tensors` takes none to which somebody has a weak reference
 
@@ -381,6 +386,7 @@ class GraphRecorder:
             self._guard_settings(READ_BY_PRODUCTS)
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step
+        self.recorded.add(node)
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
             node.meta.update(lasts=self.fake_mode.lasting != lasting, draws=self.fake_mode.draws != draws)
@@ -610,6 +616,15 @@ class GraphRecorder:
             number = self._scalars.truth(tensor.fake, self._state.where())
         return self.fake_mode.certain(tensor.fake) if number is None else number
 
+    def holds_known(self, fake: torch.Tensor) -> bool:
+        """Whether what a tensor holds is known, or may be: numbers that the program may ask for."""
+        return self._scalars.tells_of(fake)
+
+    @property
+    def numbers_met(self) -> int:
+        """How many symbolic numbers there are."""
+        return len(self._numbers) + len(self._number_inputs)
+
     def _try_with_numbers(self, expr: Any) -> None:
         """Evaluate again with the numbers that tensors hold now, if nothing goes on without those of an expression."""
         if _TELLS not in self._effects.ran_ahead and self._scalars.could_tell(expr):
@@ -691,8 +706,7 @@ class GraphRecorder:
         name = SETTERS.get((target, tuple(real[:-1])))
         if name is not None:
             node.meta["was"] = SETTINGS[name].read()
-        self._known_results.clear()
-        self._scalars.settle()
+        self._settings_change()
         result = target(*real)
         self.sets_state = True
         if torch.is_grad_enabled():
@@ -700,6 +714,12 @@ class GraphRecorder:
         if isinstance(result, int):
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
+
+    def _settings_change(self) -> None:
+        """Torch's settings are about to change: what was learnt under others counts no more."""
+        self.settings_set += 1
+        self._known_results.clear()
+        self._scalars.settle()
 
     def enter_inference(self, block: Variable, mode: bool) -> None:
         """Inference mode is on, or off, until ``block`` is left."""
@@ -741,8 +761,7 @@ class GraphRecorder:
         """The program sets one of torch's switches: so does the graph, where it comes by; raises what the setter raises."""
         if self._m.levels.inside:
             raise Unsupported("setting how torch chooses kernels within a function transform")
-        self._known_results.clear()
-        self._scalars.settle()
+        self._settings_change()
         made = self.switches.set(setter, args, value)
         require_no_input_hooks(self.autograd.acts, made)
         self._effects.left_behind()

@@ -351,6 +351,11 @@ class ScalarTensors:
                     return True
         return False
 
+    def tells_of(self, fake: torch.Tensor) -> bool:
+        """Whether it is known of a tensor, by numbers alone, what it holds."""
+        held = self._of(fake)
+        return held is not None and _is_same(held)
+
     def _of(self, fake: Any, just: int = 0) -> Held | None:
         """What a tensor holds, or held before as many writes as were noted `just` now; None where that is not known."""
         if not isinstance(fake, torch.Tensor) or is_wrapped(fake) or not _is_short(fake):

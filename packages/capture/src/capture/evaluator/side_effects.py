@@ -29,6 +29,10 @@ class SideEffects:
         self.mutations = 0
         #: Counts changes that a ``__hash__`` may tell of.
         self.rewritten = 0
+        #: Of each change, which object it was of, and at which step that was made.
+        self.mutated_at: list[tuple[int, int]] = []
+        #: Counts changes of those that are from outside the frame.
+        self.outside = 0
         self.changed: dict[int, Variable] = {}
         #: The steps at which these were changed first.
         self.changed_at: dict[int, int] = {}
@@ -66,6 +70,11 @@ class SideEffects:
             self._made.append(variable)
         return variable
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether changes are noted apart."""
+        return self._made is not None
+
     @contextmanager
     def apart(self) -> Iterator[Callable[[], bool]]:
         """Meanwhile changes are noted apart; gives what tells, afterwards, whether anything was changed that was there before."""
@@ -100,6 +109,8 @@ class SideEffects:
         self.later.changes(variable)
         self.left_behind()
         self.mutations += 1
+        self.mutated_at.append((address(variable), variable.step))
+        self.outside += variable.source is not None
         self.rewritten += variable.may_tell_hashes
         self.changed.setdefault(address(variable), variable)
         self.changed_at.setdefault(address(variable), self._state.step)

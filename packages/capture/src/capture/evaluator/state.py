@@ -6,6 +6,7 @@ In: frames as they begin and end, operations as they are evaluated. Out: steps, 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator
 from typing import Any
 
 from capture import _native, config
@@ -58,6 +59,8 @@ class EvaluationState:
         self._in: Frame | None = None
         self._at: Op | None = None
         self._line = ""
+        #: A line that is the user's wherever evaluation is; empty: that of the innermost frame.
+        self._told_line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
         #: How deep in arms of an `if` of which the run takes one: what is evaluated may never be done.
@@ -192,8 +195,19 @@ class EvaluationState:
         """Remember where evaluation stopped, before the frames are left."""
         self.last_line = self.last_line or self.where()
 
+    @contextlib.contextmanager
+    def at(self, line: str) -> Generator[None]:
+        """Meanwhile this is the user's line, unless it is empty."""
+        before, self._told_line = self._told_line, line
+        try:
+            yield
+        finally:
+            self._told_line = before
+
     def where(self) -> str:
         """The innermost line that is the user's: ``"file.py:12 in forward"``."""
+        if self._told_line:
+            return self._told_line
         if not self._shown:
             return ""
         frame = self._shown[-1]

@@ -31,6 +31,13 @@ class ReadFrom(Source):
     def parent(self) -> Source:
         return self.base
 
+    def read(self, values: FrameValues) -> Any:
+        return self.of(self.base.read(values))
+
+    def of(self, base: Any) -> Any:
+        """The value, of what `base` reads. Raises what reading it raises."""
+        raise NotImplementedError
+
 
 # Sources are asked for it more often than for all else: it is the slot itself, and no call.
 setattr(ReadFrom, "parent", ReadFrom.base)  # noqa: B010
@@ -56,8 +63,7 @@ class Attr(ReadFrom):
             *build.binary_subscr(),
         ]
 
-    def read(self, values: FrameValues) -> Any:
-        base = self.base.read(values)
+    def of(self, base: Any) -> Any:
         return vars(base)[self.attr] if self.via_dict else getattr(base, self.attr)
 
 
@@ -94,8 +100,7 @@ class Item(ReadFrom):
             return build.call_function(plain, self.base.load(), build.load_const(self.key))
         return [*self.base.load(), *build.load_const(self.key), *build.binary_subscr()]
 
-    def read(self, values: FrameValues) -> Any:
-        base = self.base.read(values)
+    def of(self, base: Any) -> Any:
         key = self.key.now() if type(self.key) is Told else self.key
         return dict.__getitem__(base, key) if isinstance(base, dict) else base[key]
 
@@ -121,8 +126,8 @@ class TypeOf(ReadFrom):
     def load(self) -> list[Instruction]:
         return build.call_function(build.load_const(type), self.base.load())
 
-    def read(self, values: FrameValues) -> Any:
-        return type(self.base.read(values))
+    def of(self, base: Any) -> Any:
+        return type(base)
 
 
 @record()
@@ -138,8 +143,8 @@ class DictKeyAt(ReadFrom):
         listed = build.call_function(build.load_const(list), self.base.load())
         return [*listed, *build.load_const(self.index), *build.binary_subscr()]
 
-    def read(self, values: FrameValues) -> Any:
-        return list(self.base.read(values))[self.index]
+    def of(self, base: Any) -> Any:
+        return list(base)[self.index]
 
 
 @record()
@@ -155,8 +160,8 @@ class DictValueAt(ReadFrom):
         values = build.call_function(build.load_const(_listed_values), self.base.load())
         return [*values, *build.load_const(self.index), *build.binary_subscr()]
 
-    def read(self, values: FrameValues) -> Any:
-        return _listed_values(self.base.read(values))[self.index]
+    def of(self, base: Any) -> Any:
+        return _listed_values(base)[self.index]
 
 
 @record()
@@ -172,8 +177,8 @@ class Applied(ReadFrom):
     def load(self) -> list[Instruction]:
         return build.call_function(build.load_const(self.function), self.base.load(), build.load_const(self.index))
 
-    def read(self, values: FrameValues) -> Any:
-        return self.function(self.base.read(values), self.index)
+    def of(self, base: Any) -> Any:
+        return self.function(base, self.index)
 
 
 @record()
@@ -189,8 +194,8 @@ class Default(ReadFrom):
         values = [*self.base.load(), *build.load_attr("__defaults__")]
         return [*values, *build.load_const(self.index), *build.binary_subscr()]
 
-    def read(self, values: FrameValues) -> Any:
-        return self.base.read(values).__defaults__[self.index]
+    def of(self, base: Any) -> Any:
+        return base.__defaults__[self.index]
 
 
 @record()
@@ -206,8 +211,8 @@ class KwDefault(ReadFrom):
         values = [*self.base.load(), *build.load_attr("__kwdefaults__")]
         return [*values, *build.load_const(self.keyword), *build.binary_subscr()]
 
-    def read(self, values: FrameValues) -> Any:
-        return self.base.read(values).__kwdefaults__[self.keyword]
+    def of(self, base: Any) -> Any:
+        return base.__kwdefaults__[self.keyword]
 
 
 @record()
@@ -224,8 +229,8 @@ class CellContent(ReadFrom):
         cell = [*cells, *build.load_const(self.index), *build.binary_subscr()]
         return [*cell, *build.load_attr("cell_contents")]
 
-    def read(self, values: FrameValues) -> Any:
-        return content_of(self.base.read(values).__closure__[self.index])
+    def of(self, base: Any) -> Any:
+        return content_of(base.__closure__[self.index])
 
 
 @record()
@@ -241,8 +246,8 @@ class FunctionGlobal(ReadFrom):
         namespace = [*self.base.load(), *build.load_attr("__globals__")]
         return [*namespace, *build.load_const(self.variable), *build.binary_subscr()]
 
-    def read(self, values: FrameValues) -> Any:
-        return self.base.read(values).__globals__[self.variable]
+    def of(self, base: Any) -> Any:
+        return base.__globals__[self.variable]
 
 
 @record()
@@ -257,8 +262,8 @@ class ClassEntry(ReadFrom):
     def load(self) -> list[Instruction]:
         return build.call_function(build.load_const(_class_entry), self.base.load(), build.load_const(self.entry))
 
-    def read(self, values: FrameValues) -> Any:
-        return _class_entry(self.base.read(values), self.entry)
+    def of(self, base: Any) -> Any:
+        return _class_entry(base, self.entry)
 
 
 @record()
@@ -271,8 +276,8 @@ class Referent(ReadFrom):
     def load(self) -> list[Instruction]:
         return build.call_function(build.load_const(weakref.ref.__call__), self.base.load())
 
-    def read(self, values: FrameValues) -> Any:
-        return weakref.ref.__call__(self.base.read(values))
+    def of(self, base: Any) -> Any:
+        return weakref.ref.__call__(base)
 
 
 @record()
@@ -287,8 +292,8 @@ class Made(ReadFrom):
     def load(self) -> list[Instruction]:
         return build.call_function(build.load_const(self.function), self.base.load())
 
-    def read(self, values: FrameValues) -> Any:
-        return self.function(self.base.read(values))
+    def of(self, base: Any) -> Any:
+        return self.function(base)
 
 
 def _class_entry(cls: type, name: str) -> Any:

@@ -26,6 +26,10 @@ class Identity(Protocol[V_contra]):
     #: Whether ``id`` of an object is an element or a key of something.
     has_ids: bool
 
+    @property
+    def hashed(self) -> int:
+        """How many inputs are keys of something."""
+
     def key(self, variable: V_contra) -> Hashable:
         """The key of an object that is hashed and compared as such: two of them stay two."""
 

@@ -42,6 +42,10 @@ class Errors(Protocol[V]):
 class Calls(Protocol[V]):
     """Calls of functions, and the frames of their bodies."""
 
+    @property
+    def suspended(self) -> int:
+        """How many generators and the like were made, and have not been seen to die."""
+
     def call(self, function: V, args: list[V], kwargs: dict[str, V]) -> V:
         """``function(*args, **kwargs)``."""
 

@@ -23,12 +23,15 @@ class DeviceGuards:
         self.bind = bind
         self.modules: dict[str, str] = {}
         """By device type, where one of several has to be current."""
+        self.currents: dict[str, str] = {}
+        """By device type, what gives the current one's index."""
         self.used: dict[str, set[int]] = {}
         self.switches: dict[str, str] = {}
         for device in dict.fromkeys(devices):
             module = traits(device).module
             if module is not None and device.index is not None:
                 self.modules[device.type] = module
+                self.currents[device.type] = traits(device).current or f"{module}.current_device"
                 self.used.setdefault(device.type, set()).add(device.index)
 
     def head(self) -> list[str]:
@@ -37,7 +40,7 @@ class DeviceGuards:
         for kind, used in self.used.items():
             if len(used) == 1:
                 (index,) = used
-                current = self.bind("_current_device", f"{self.modules[kind]}.current_device")
+                current = self.bind("_current_device", self.currents[kind])
                 lines += [
                     f"if {current}() != {index}:",
                     f"    with {self._switch(kind)}({index}):",

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from inductor.ir.indexing import product
 from inductor.ir.operations import Expr
-from inductor.ir.program import StridedView
+from inductor.ir.program import Buffer, StridedView
 from inductor.schedule.lives import extent
 from inductor.schedule.nodes import views
 from inductor.schedule.schedule import KernelStep, Schedule
@@ -42,8 +42,8 @@ def relied_on(schedule: Schedule) -> frozenset[str]:
 def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
     """For each buffer the size and strides its tensor had best, and how often they are needed.
 
-    Kernels only take a tensor's memory, so a buffer that ATen calls read as a matrix can be one from the start. What a
-    call writes into, and what is copied, needs the buffer's own layout."""
+    Kernels only take a tensor's memory, so a buffer that ATen calls read as a matrix can be one from the start, also where another
+    buffer had the memory before. What a call writes into, and what is copied, needs the buffer's own layout."""
     program = schedule.program
     needed: dict[str, Counter[Geometry]] = {name: Counter() for name in program.buffers}
     fixed: set[str] = set()
@@ -75,7 +75,18 @@ def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
             result[name] = own, 2  # now, and whenever it is used
         else:
             result[name] = max(needed[name].items(), key=lambda item: item[1], default=(own, 0))
+    for name, (geometry, uses) in [*result.items()] if schedule.memory.reused else ():
+        # Nobody cares how the tensors are laid out that had its memory before.
+        donor = schedule.memory.reused.get(name) if uses else None
+        while donor is not None and result[donor][1] == 0 and _are_alike(program.buffers[donor], program.buffers[name]):
+            result[donor] = geometry, 0
+            donor = schedule.memory.reused.get(donor)
     return result
+
+
+def _are_alike(one: Buffer, other: Buffer) -> bool:
+    """Whether the tensor of one buffer could be made as that of the other."""
+    return one.dtype is other.dtype and extent(one) == extent(other)
 
 
 def is_dense(size: Sequence[Expr], stride: Sequence[Expr]) -> bool:

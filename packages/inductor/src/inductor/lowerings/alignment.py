@@ -31,8 +31,15 @@ LARGE = 1 << 28
 """Multiplications of one."""
 MANY = 512
 """Rows of one that is worth a kernel of the compiler's own."""
+SMALL = 1 << 26
+"""Multiplications of one that any kernel has made within microseconds: what it costs is the call. The library takes tens of them on the
+host to find a kernel for rows that begin anywhere, a launch takes less than ten."""
+FEW = 1 << 22
+"""Elements of its factors and its result, of which the same is true."""
 PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 """Products of two matrices, their last arguments."""
+MULTIPLYING = (*PRODUCTS, torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default)
+"""And of several pairs of them."""
 
 
 def in_aligned_rows(builder: Builder, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -93,6 +100,33 @@ def leaves_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
         and all(_begins_well(fake, unit) for fake in _factors(node))
         and _leaves(node)
     )
+
+
+def is_short_of_aligned_rows(node: fx.Node, traits: TraitsOf) -> bool:
+    """Whether a call is a small product of rows, or into rows, that begin anywhere, on a device that has kernels for that: calling the
+    library takes longer than multiplying."""
+    if node.target not in PRODUCTS or not all(map(is_static, (out := node.meta["val"], *_factors(node)))):
+        return False
+    found, factors = traits(out.device), _factors(node)
+    unit = BYTES // out.dtype.itemsize
+    (rows, columns), steps = out.shape, factors[0].shape[1]
+    return (
+        found.misaligned_rows
+        and out.dtype in found.aligned_products
+        and out.dtype in found.contractions
+        and min(rows, columns, steps) > 1
+        and rows * columns * steps <= SMALL
+        and sum(fake.numel() for fake in (out, *factors)) <= FEW
+        and not (columns % unit == 0 and all(_begins_well(fake, unit) for fake in factors))
+    )
+
+
+def is_of_one_row(node: fx.Node) -> bool:
+    """Whether a call is a product of, or with, one row or column, which is no product to multiply by blocks."""
+    if node.target not in MULTIPLYING:
+        return False
+    *_, one, other = (given.meta["val"].shape for given in node.args if isinstance(given, fx.Node))
+    return any(isinstance(size, int) and size == 1 for size in (one[-2], other[-1]))
 
 
 def _factors(node: fx.Node) -> list[torch.Tensor]:

@@ -140,6 +140,16 @@ def _convolution(
     return made if plain else _if_printed(builder, made)
 
 
+@by_library("convolution")
+def convolution_by_library(
+    builder: Builder, input: TensorValue, weight: TensorValue, bias: TensorValue | None, *rest: Any
+) -> Any:
+    """The library's convolution."""
+    if bias is None or not builder.traits(input.device).adds_bias_apart:
+        return NotImplemented
+    return _biased(builder, (input, weight, None, *rest), bias)
+
+
 def _biased(builder: Builder, args: tuple[Any, ...], bias: TensorValue) -> TensorValue:
     """The library's convolution without its bias, and the sum with it."""
     assert builder.node is not None

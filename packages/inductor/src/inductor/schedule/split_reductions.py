@@ -49,6 +49,9 @@ BLOCK = 128 * 128
 BLOCKS_WANTED = 160
 """Parts of all blocks together: no less than GPUs have processors."""
 SHORTEST_PRODUCT = 512
+SMALL_PRODUCT = 1 << 26
+"""Multiplications of a product that a second launch, of the sum of its parts, takes longer than if it has few steps."""
+FEW_STEPS = 2048
 STEPS = 64
 """Of a product at a time: parts are made of so many."""
 
@@ -77,6 +80,9 @@ def split_reductions(program: Program, options: Options, traits: TraitsOf, alone
             operations.append(squares.get(at, op))
             continue
         blocked = bool(traits(op.device).contractions) and contraction_of(op.body) is not None
+        if blocked and _is_short_product(op):
+            operations.append(op)
+            continue
         beside = COLUMNS if blocked or _is_beside(op) else 1
         cut = (_cut_product(op) if blocked else None) or _cut(op, beside)
         totals = None if cut is None or beside == 1 or op.writes[0] in alone else _cut_totals(op, rows)
@@ -150,6 +156,14 @@ def _cut_product(loop: LoopOp) -> tuple[int, Expr] | None:
         return None
     parts = _divisor(steps // STEPS, wanted)
     return (0, sympy.Integer(parts)) if parts > 1 else None
+
+
+def _is_short_product(loop: LoopOp) -> bool:
+    """Whether one launch does a product of matrices about as fast as two would."""
+    if not _is_known(loop):
+        return False
+    steps, points = int(sympy.prod(loop.inner_sizes)), int(sympy.prod(loop.outer_sizes))
+    return steps < FEW_STEPS and points * steps <= SMALL_PRODUCT
 
 
 def _is_beside(loop: LoopOp) -> bool:

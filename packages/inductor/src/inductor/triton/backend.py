@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from inductor._torch import CURRENT_CUDA_DEVICE
 from inductor.cache import DiskCache
 from inductor.device import JointKernel, JointSource, Keep, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
@@ -56,6 +57,7 @@ class TritonBackend:
             fused_attention=HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
+            current=CURRENT_CUDA_DEVICE if device_type == "cuda" else None,
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
             tells_state=device_type == "cuda",

@@ -7,6 +7,7 @@ exception of the kind eager's CPU kernel raises; device memory was left alone an
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -42,11 +43,8 @@ class IndexChecks:
         self.number = torch.zeros(1, dtype=torch.int32, pin_memory=points is not None)
         self._seen = ctypes.c_int32.from_address(self.number.data_ptr())
         self._points = points
-
-    def mark(self) -> None:
+        self.mark: Callable[[], None] = _nothing if points is None else points.mark
         """Remember this point of the current device's current stream."""
-        if self._points is not None:
-            self._points.mark()
 
     def settle(self, wait: bool = True) -> None:
         """Raise what a kernel found; with `wait`, after the marked points were reached.
@@ -60,3 +58,7 @@ class IndexChecks:
         if found:
             self._seen.value = 0
             raise ERRORS[found - 1]("index out of range in self")
+
+
+def _nothing() -> None:
+    """There is nothing to wait for."""

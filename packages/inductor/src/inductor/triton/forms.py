@@ -11,7 +11,7 @@ from inductor.device import Kernel, KernelSource
 from inductor.triton.blocks import Blocks
 from inductor.triton.kernel import KernelPrinter
 from inductor.triton.product import ProductPrinter, product_of
-from inductor.triton.tilings import Tiling, blocks_of, suitable
+from inductor.triton.tilings import Tiling, blocks_of, usual
 
 HEADER = '''"""Generated kernels of one graph."""
 
@@ -31,7 +31,7 @@ def printed(kernel: Kernel, settings: Sequence[int] = ()) -> KernelSource:
     product = product_of(kernel)
     if product is None:
         return plain(kernel)
-    tiling = Tiling(*settings) if settings else suitable(kernel, product)[0]
+    tiling = Tiling(*settings) if settings else usual(kernel, product)
     text = ProductPrinter(kernel, product, blocks_of(kernel, product, tiling)).text()
     return KernelSource(kernel, text, tuple(tiling))
 

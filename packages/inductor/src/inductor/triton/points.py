@@ -11,8 +11,7 @@ import threading
 import weakref
 from typing import Any
 
-import torch
-
+from inductor._torch import current_cuda_device
 from inductor.triton import native
 
 _WITHOUT_TIME = 2
@@ -40,7 +39,7 @@ class StreamPoints(threading.local):
         Raises:
             RuntimeError: the driver refuses.
         """
-        device = torch.cuda.current_device()
+        device = current_cuda_device()
         event = self._events.get(device)
         if event is None:
             event = self._events[device] = _made()
