@@ -247,7 +247,7 @@ def test_a_decision_by_data_ends_the_graph_there() -> None:
         n = int(i.sum())
         y = x * 2
         if n > 3:
-            y = y + n
+            y += n  # an arm that does more than to compute
         return y - 1, n
 
     compiled = meta.compile(decides, backend="eager")

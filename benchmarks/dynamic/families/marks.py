@@ -163,7 +163,7 @@ def marked_unbacked_product(contender: Contender) -> list[Any]:
 
 @row.program(automatic=1, dynamic=1)
 def unbacked_refuses_a_branch(contender: Contender) -> list[Any]:
-    compiled = contender.compile(lambda x: x + 1 if x.size(0) > 3 else x)
+    compiled = contender.compile(lambda x: x + 1 if x.size(0) > 3 else x.double())
     x = torch.randn(5, 4)
     contender.mark_unbacked(x, 0)
     return [contender.raises(lambda: compiled(x)), contender.compile(lambda y: y + 1)(torch.randn(3))]

@@ -22,7 +22,7 @@ SCRIPT = """
         def forward(self, x):
             if x.sum() > 0:
                 return x * 2
-            return x - 1
+            return x[:1]
 
     def scale(x, k):
         return x * k

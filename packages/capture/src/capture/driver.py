@@ -56,7 +56,7 @@ def capture_frame(
         if break_at is None:  # from the start, where it may stop at something else
             raising = []
         attempt = Attempt(
-            frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic)
+            frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic, freeze)
         )
         with restored(), undisturbed_autograd():
             try:

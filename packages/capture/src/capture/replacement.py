@@ -117,6 +117,7 @@ class Replacement:
         """Compile the graph, and write the code around it."""
         self._foreign = self._broken_for_kinds(breaks)
         m, frame = self._m, self._frame
+        m.recorder.check_handed_on()
         after = {**in_force(), NESTING: self._attempt.before[NESTING] + m.recorder.autocast_nesting_change}
         for function, args in calls_between(after, self._attempt.before):
             m.recorder.graph.call("call_function", function, args, {}, self._attempt.line).meta["val"] = None

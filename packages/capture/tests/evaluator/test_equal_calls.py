@@ -466,7 +466,7 @@ class Breaking(Stack):
         for number, layer in enumerate(self.layers):
             x = layer(x)
             if number == 3 and x.sum() > 1e6:
-                x = x + 1
+                x = x[:1]
         return x
 
 

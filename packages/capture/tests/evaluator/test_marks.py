@@ -40,6 +40,10 @@ def branches(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if x.size(0) == 3 else x - 1
 
 
+def does_more(x: torch.Tensor) -> torch.Tensor:
+    return x + 1 if x.size(0) == 3 else (x - 1).double()
+
+
 @pytest.mark.parametrize("dynamic", [None, True, False])
 def test_a_mark_counts_whatever_dynamic_is(dynamic: bool | None) -> None:
     calls = [marked(3), marked(5), torch.randn(7, 4)]
@@ -219,13 +223,17 @@ def test_an_unbacked_size_has_one_compile_for_all_sizes() -> None:
 
 
 def test_an_unbacked_size_ends_the_graph_where_the_program_decides_by_it() -> None:
-    assert compiles(branches, marked(3, mark_unbacked), marked(5, mark_unbacked), marked(9)) == [2, 3, 3]
+    assert compiles(does_more, marked(3, mark_unbacked), marked(5, mark_unbacked), marked(9)) == [2, 3, 3]
     with pytest.raises(capture.GraphBreakError, match="only the run can tell"):
-        capture.compile(branches, fullgraph=True)(marked(3, mark_unbacked))
+        capture.compile(does_more, fullgraph=True)(marked(3, mark_unbacked))
     with pytest.raises(
         MarkError, match=r"marked unbacked, but the program was specialised to 8\n    since x.size\(0\) == 8"
     ):
         capture.compile(lambda x: x.view(8, 4) + 1)(marked(8, mark_unbacked))
+
+
+def test_a_decision_by_an_unbacked_size_whose_arms_only_compute_is_in_the_graph() -> None:
+    assert compiles(branches, marked(3, mark_unbacked), marked(5, mark_unbacked), marked(9)) == [1, 1, 1]
 
 
 def test_a_range_of_a_number_that_only_the_run_can_tell_is_checked_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def left_early(x: torch.Tensor) -> torch.Tensor:
     with torch.profiler.record_function("mine"):
         x = x * 2
         if x.sum() > 0:
-            x = x + 1
+            x = x[:2]
         x = x * 3
     return x
 
@@ -217,7 +217,7 @@ def test_a_count_that_shares_memory_is_not_told_before_the_run() -> None:
 def test_a_count_written_by_other_means_is_not_told_before_the_run() -> None:
     def program(count: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         count.mul_(x.sum())
-        return x * 2 if count.item() > 3 else x + 1
+        return x * 2 if count.item() > 3 else x[:1]
 
     run = compiled(program)
     for value in (1.0, 2.0, 3.0):

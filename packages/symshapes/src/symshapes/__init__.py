@@ -14,7 +14,17 @@ with imported_to_stay():
     from symshapes.answers import going_on
     from symshapes.argument_text import argument_text
     from symshapes.checkpoint import Checkpoint
-    from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, Switch, connected
+    from symshapes.control_flow import (
+        Arm,
+        AssociativeScan,
+        Branch,
+        Conditional,
+        ControlFlow,
+        Loop,
+        Scan,
+        Switch,
+        connected,
+    )
     from symshapes.counted import counted_factories
     from symshapes.env import ShapeEnv
     from symshapes.expr import (
@@ -128,7 +138,9 @@ __all__ = [
     "RANDOM",
     "SYMBOLIC",
     "Ambient",
+    "Arm",
     "AssociativeScan",
+    "Branch",
     "Checkpoint",
     "Conditional",
     "ControlFlow",

@@ -6,7 +6,7 @@ In: values of the graph. Out: a tuple of tensors. Which graph runs, and how ofte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -37,6 +37,35 @@ class Conditional(ControlFlow):
 
     def __call__(self, condition: Any, *operands: Any) -> tuple[Any, ...]:
         return connected(self.graphs[0 if condition else 1](*operands), operands)
+
+
+class Arm(NamedTuple):
+    """One way of a `Branch`: which of its graphs runs, if any; which operands that takes; where each result is, among what the graph
+    gives (from 0 on) or among the operands (-1 for the first, -2 for the second)."""
+
+    graph: int | None
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+
+
+class Branch(ControlFlow):
+    """An `if` of a program's: `branch(condition, *operands)` goes the first of two ways, or the second.
+
+    All is as if the program had gone it: what a way only passes on is the operand itself, and an operand that it does not use gets
+    no gradient by it.
+    """
+
+    def __init__(self, graphs: Sequence[Callable[..., Any]], arms: Sequence[Arm]) -> None:
+        super().__init__(graphs)
+        self.arms = tuple(arms)
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> Branch:
+        return Branch(graphs, self.arms)
+
+    def __call__(self, condition: Any, *operands: Any) -> tuple[Any, ...]:
+        graph, takes, gives = self.arms[0 if condition else 1]
+        made = () if graph is None else self.graphs[graph](*[operands[place] for place in takes])
+        return tuple([made[place] if place >= 0 else operands[~place] for place in gives])
 
 
 class Loop(ControlFlow):

@@ -160,7 +160,7 @@ def mark_unbacked(
 ) -> None:
     """Compile once for any size of dimension `dim`, 0 and 1 included, with nothing decided by it.
 
-    Where the program decides by the size, the graph ends. Arguments and errors are those of `mark_dynamic`.
+    Where the program decides by the size, the graph ends, or has both ways in it. Arguments and errors are those of `mark_dynamic`.
     """
     _mark(tensor, dim, _named(DimPolicy.UNBACKED, name, min, max))
 

@@ -585,5 +585,8 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
         return _is_same_number(m, a, b)
     if isinstance(a, InstanceDict) and isinstance(b, InstanceDict):
         return a.owner is b.owner
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        a.as_object(m)
+        b.as_object(m)
     m.identity.distinct(a, b)
     return False

@@ -39,6 +39,8 @@ def likeness(recorder: GraphRecorder, tensor: Tensor) -> Likeness | None:
     fake = tensor.fake
     if type(fake) is not FakeTensor or type(tensor) is not Tensor or tensor.given or fake.is_inference():
         return None
+    if tensor.either is not None:  # which may be another argument, as an `if` decides
+        return None
     meta = recorder.fake_mode.metadata(fake)
     for number in (*meta.size, *meta.stride, meta.offset):
         if type(number) is not int:

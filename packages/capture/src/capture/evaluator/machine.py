@@ -41,6 +41,8 @@ class Experience:
     says_compiling: bool
     #: Whether numbers that change may be symbols.
     symbolic_numbers: bool
+    #: Whether parameters are to be constants of the graph, which they cannot be with control flow in it.
+    freezes: bool = False
 
 
 class Machine:
@@ -48,7 +50,7 @@ class Machine:
 
     def __init__(self, root_globals: dict[str, Any], dynamic: bool | None, experience: Experience) -> None:
         self._inputs: Inputs = {}
-        self.state = EvaluationState(experience.says_compiling)
+        self.state = EvaluationState(experience.says_compiling, experience.freezes)
         self.effects = SideEffects(self.state, experience.ran_ahead)
         self.errors = ProgramErrors(self.state, self.effects)
         self.guards = GuardTable(self.state.where)

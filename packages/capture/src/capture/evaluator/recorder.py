@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 import torch
 from torch import fx
@@ -21,6 +21,7 @@ from capture.sources import Applied, Const, Source
 from capture.tensor_attributes import gradient_of, is_leaf
 from capture.variables.assumptions import Guards
 from capture.variables.autograd_history import AutogradHistory
+from capture.variables.autograd_state import CALLED
 from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
@@ -144,6 +145,8 @@ class GraphRecorder:
         self.read_again = ReadAgain(refusals)
         #: Whether a result is anywhere but on the host, for which a call waits.
         self.elsewhere = False
+        #: By storage: the `if` whose arms hand it on, so that more than the evaluation knows of may be in it, and how often it was written to before.
+        self._handed_on: dict[object, tuple[Any, int]] = {}
         self.switches = Switches()
         self.inference = InferenceBlocks()
         #: An operator refused what it was given: eager would raise, too.
@@ -205,6 +208,31 @@ class GraphRecorder:
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
         return fake
 
+    def handed_on(self, key: Any, storages: Iterable[object]) -> None:
+        """What lies there may be something else as well from here on, as an `if` decides that only the run can tell."""
+        for storage in storages:
+            self._handed_on.setdefault(storage, (key, self.fake_mode.written.get(storage, 0)))
+
+    def keeps_apart(self, tensor: Tensor, method: str) -> None:
+        """Evaluate again where a method changes a tensor in place that an `if` handed on, or acts on its place in autograd's graph."""
+        changes = (method.endswith("_") and not method.endswith("__")) or method in CALLED
+        if self._handed_on and changes and tensor.node is not None:
+            key, _ = self._handed_on.get(_torch.inside(tensor.fake).storage_key, (None, 0))
+            if key is not None:
+                self.without_arms(key)
+
+    def check_handed_on(self) -> None:
+        """Evaluate again where what an `if` handed on was written to since."""
+        unsaid = set(map(address, self.fake_mode.unsaid)) if self._handed_on else ()
+        for storage, (key, count) in self._handed_on.items():
+            if self.fake_mode.written.get(storage, 0) != count or address(storage) in unsaid:
+                self.without_arms(key)
+
+    def without_arms(self, key: Any) -> NoReturn:
+        """Evaluate again with a break at an `if`."""
+        self._effects.ran_ahead.add(key)
+        raise EvaluateAgain("what the arms of an if hand on is more than a value")
+
     def know(self, tensor: Tensor) -> None:
         """A variable is the one that a fake stands for."""
         self.fakes[address(tensor.fake)] = tensor
@@ -262,6 +290,9 @@ class GraphRecorder:
         self._note_offsets({_torch.inside(tensor.fake).storage_key})
 
     def _note_offsets(self, storages: Collection[object]) -> None:
+        for storage in storages:
+            if storage in self._handed_on:
+                self.without_arms(self._handed_on[storage][0])
         for other in list(self.fakes.values()):
             if other.value is None or other.source is None:
                 continue
@@ -303,6 +334,8 @@ class GraphRecorder:
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})
+        if self._handed_on and op == "call_method" and fake_args and isinstance(args[0], Tensor):
+            self.keeps_apart(args[0], target)
         tells = _TELLS in self._effects.ran_ahead
         if tells or self._scalars.some_are_made:
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)

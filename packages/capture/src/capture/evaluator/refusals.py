@@ -5,12 +5,14 @@ In: the node that a backend blamed. Out: for a call about to be recorded, why it
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
+from capture.identity_map import IdentityMap
 from symshapes import ControlFlow
 
 
@@ -24,6 +26,8 @@ class Refusals:
     def __init__(self) -> None:
         self._reasons: dict[Any, str] = {}
         self.fails_traced = False
+        #: By code, the places of jumps of which an arm was seen to do more than to compute.
+        self.impure: IdentityMap[CodeType, set[int]] = IdentityMap()
         self.writes_what_is_read_again = False
 
     def note(self, call: fx.Node, reason: str) -> None:

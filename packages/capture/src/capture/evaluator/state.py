@@ -32,7 +32,7 @@ _ROOM = 300
 class EvaluationState:
     """The frames and the step of one attempt."""
 
-    def __init__(self, says_compiling: bool) -> None:
+    def __init__(self, says_compiling: bool, freezes: bool = False) -> None:
         self.frames: list[Frame] = []
         #: For each of them the innermost one of the user's own code; the outermost where there is none.
         self._shown: list[Frame] = []
@@ -63,6 +63,12 @@ class EvaluationState:
         self._told_line = ""
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
+        #: How deep in arms of an `if` of which the run takes one: what is evaluated may never be done.
+        self.in_arms = 0
+        #: How many instructions and changes there were as the outermost of these began.
+        self.arms_began = 0, 0
+        #: Whether parameters are to be constants of the graph, which they cannot be with control flow in it.
+        self.freezes = freezes
         #: Meanwhile, by function and key, what functions that remember gave: each runs once for a key.
         self.probed: dict[Any, Any] = {}
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.

@@ -6,7 +6,7 @@ In: functions of the program, evaluated into the one graph. Out: their calls tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -98,7 +98,7 @@ class Subgraphs:
         self._require_apart(parts, free)
         conditional = Conditional([self.taken_out(part, free) for part in parts])
         values = self._connected([leaf.fake for leaf in first.leaves], free)
-        called = self._called(conditional, [condition.node, *free], values, [*first.calls, *second.calls])
+        called = self.called(conditional, [condition.node, *free], values, [*first.calls, *second.calls])
         return self._restored(first.result, iter(called))
 
     def loop(
@@ -123,7 +123,7 @@ class Subgraphs:
         arguments = [*(value.node for value in carried), *free]
         values = self._connected([leaf.fake for leaf in given], arguments)
         gone = [*own, *test.calls, *made.calls]
-        return self._restored(made.result, iter(self._called(loop, arguments, values, gone)))
+        return self._restored(made.result, iter(self.called(loop, arguments, values, gone)))
 
     def scan(
         self,
@@ -151,7 +151,7 @@ class Subgraphs:
         fakes = [leaf.fake for leaf in made.leaves[:count]]
         fakes += [self._stacked(leaf.fake, length) for leaf in made.leaves[count:]]
         arguments = [*(value.node for value in (*carried, *over)), *free]
-        return self._called(scan, arguments, self._connected(fakes, arguments), [*own, *made.calls])
+        return self.called(scan, arguments, self._connected(fakes, arguments), [*own, *made.calls])
 
     def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Tensor]) -> list[Variable]:
         """What the function makes of all slices of `over` up to each, along their first dimension, of two of each at a time."""
@@ -170,7 +170,7 @@ class Subgraphs:
         scan = AssociativeScan([self.taken_out(made, [*own, *free])], len(over), _late(over, given))
         fakes = [self._stacked(value.fake, length) for value in given[: len(over)]]
         arguments = [*(value.node for value in over), *free]
-        return self._called(scan, arguments, fakes, [*own, *made.calls])
+        return self.called(scan, arguments, fakes, [*own, *made.calls])
 
     def checkpointed(
         self, function: Callable[[], Variable], saves: Callable[..., bool] | None
@@ -193,8 +193,6 @@ class Subgraphs:
             raise Unsupported("control flow within a function transform")
         if self._m.modes.asks(()):  # torch itself runs it in a way that modes do not see
             raise Unsupported("control flow under a torch-function mode")
-        graph = self._recorder.graph.graph
-        before = set(graph.nodes)
         leaves: list[Tensor] = []
 
         def evaluated() -> Variable:
@@ -202,7 +200,16 @@ class Subgraphs:
             leaves.extend(self._leaves(result))
             return result
 
-        result = self._unchanging(evaluated, "control flow")
+        result, calls = self.calls_of(evaluated, "control flow", own)
+        return Evaluated(result, leaves, calls)
+
+    def calls_of(
+        self, function: Callable[[], Variable], what: str, own: Sequence[fx.Node] = ()
+    ) -> tuple[Variable, list[fx.Node]]:
+        """What a function gives, and the calls that it recorded, but for those about sizes of what is outside: it must do nothing else."""
+        graph = self._recorder.graph.graph
+        before = set(graph.nodes)
+        result = self._unchanging(function, what)
         calls: dict[fx.Node, None] = {}
         for node in graph.nodes:
             if node in before or node.op == "placeholder":
@@ -210,7 +217,11 @@ class Subgraphs:
             number = isinstance(node.meta.get("val"), SYMBOLIC)
             if not number or any(part in calls or part in own for part in node.all_input_nodes):
                 calls[node] = None
-        return Evaluated(result, leaves, list(calls))
+        return result, list(calls)
+
+    def is_beside_generators(self) -> bool:
+        """Whether the program holds a generator, which what is evaluated could step."""
+        return any(isinstance(each, Generator) for each in self._iterators())
 
     def _unchanging(self, function: Callable[[], Variable], what: str) -> Variable:
         """Evaluate a function that must leave nothing behind but its result and calls; `what` would be wrong otherwise, in words."""
@@ -218,7 +229,8 @@ class Subgraphs:
         before = set(recorder.graph.placeholders)
         outside = [fake for fake in recorder.graph.inputs if isinstance(fake, torch.Tensor)]
         outside += [tensor.fake for tensor in recorder.fakes.values()]
-        versions, uncounted = [_version(fake) for fake in outside], len(recorder.graph.uncounted)
+        written = recorder.fake_mode.written.copy()
+        versions, uncounted = [self._writes(fake) for fake in outside], len(recorder.graph.uncounted)
         settings, module_globals, placed = in_force(), dict(self._globals.written), len(recorder.placed)
         switched = len(recorder.switches.made)
         env = recorder.dynamic_sizes.env
@@ -240,18 +252,31 @@ class Subgraphs:
             raise Unsupported(f"{what} over a function that promises something of data")
         inputs = zip(recorder.graph.inputs, recorder.graph.placeholders, strict=True)  # also those that were met within
         met = any(
-            isinstance(f, torch.Tensor) and _version(f) != n.meta["version"] for f, n in inputs if n not in before
+            isinstance(f, torch.Tensor) and self._writes(f) != self._writes(f, n.meta["version"], written)
+            for f, n in inputs
+            if n not in before
         )
         # What `Tensor.data` gives counts its own writes.
-        apart = {inside(fake).storage_key for fake in recorder.graph.uncounted[uncounted:] if _version(fake) != 0}
+        apart = {
+            inside(fake).storage_key
+            for fake in recorder.graph.uncounted[uncounted:]
+            if self._writes(fake) != self._writes(fake, 0, written)
+        }
         if apart:
             within = [fake for fake in recorder.graph.inputs[len(before) :] if isinstance(fake, torch.Tensor)]
             met |= any(inside(fake).storage_key in apart for fake in (*outside, *within))
-        if met or [_version(fake) for fake in outside] != versions:
+        if met or [self._writes(fake) for fake in outside] != versions:
             raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
         if env.unbacked_count != from_data:
             raise Unsupported(f"{what} over a function with sizes that are in data")
         return result
+
+    def _writes(self, fake: Any, version: int | None = None, written: Mapping[object, int] | None = None) -> int:
+        """How often a fake was written to; its version, or by what the mode counts, or has `written`, where it has none."""
+        if not fake.is_inference():
+            return int(fake._version if version is None else version)
+        counts = self._recorder.fake_mode.written if written is None else written
+        return counts.get(inside(fake).storage_key, 0)
 
     def _iterators(self) -> Iterable[Any]:
         """Those that the program holds: a step of one is a change that no object tells of."""
@@ -335,15 +360,19 @@ class Subgraphs:
 
     def taken_out(self, part: Evaluated, free: Sequence[fx.Node]) -> fx.GraphModule:
         """The calls as a graph of their own, which takes the values of `free`."""
+        return self.graph_of(part.calls, free, [leaf.node for leaf in part.leaves])
+
+    def graph_of(self, calls: Sequence[fx.Node], free: Sequence[fx.Node], results: Sequence[fx.Node]) -> fx.GraphModule:
+        """Calls as a graph of their own, which takes the values of `free`."""
         graph = fx.Graph()
         env: dict[fx.Node, fx.Node] = {}
         for node in free:
             env[node] = graph.placeholder(node.name)
             env[node].target = env[node].name
             env[node].meta["val"] = node.meta["val"]
-        for node in part.calls:
+        for node in calls:
             env[node] = graph.node_copy(node, env.__getitem__)
-        graph.output(tuple(env[leaf.node] for leaf in part.leaves))
+        graph.output(tuple(env[node] for node in results))
         return LazyGraphModule(torch.nn.Module(), graph)
 
     def _connected(self, fakes: Sequence[Any], operands: Sequence[fx.Node]) -> tuple[Any, ...]:
@@ -352,7 +381,7 @@ class Subgraphs:
             apart = [fake.detach() for fake in fakes]
             return connected(apart, [node.meta["val"] for node in operands])
 
-    def _called(
+    def called(
         self, operation: ControlFlow, arguments: Sequence[fx.Node], values: Sequence[Any], gone: Sequence[fx.Node]
     ) -> list[Variable]:
         """The values of the operation's call, in the place of the calls `gone` that are in its graphs now."""
@@ -442,9 +471,3 @@ def _length(over: Sequence[Tensor]) -> Any:
 
 def _is_condition(fake: Any) -> bool:
     return bool(fake.dtype is torch.bool and fake.numel() == 1)
-
-
-def _version(fake: Any) -> int:
-    if fake.is_inference():
-        raise Unsupported("control flow or a checkpoint over tensors that count no writes")
-    return int(fake._version)

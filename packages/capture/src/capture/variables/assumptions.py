@@ -24,6 +24,8 @@ class State(Protocol):
 
     #: Whether a body is evaluated only to see what it does.
     probing: bool
+    #: How deep in arms of an `if` of which the run takes one: what is evaluated may never be done.
+    in_arms: int
     #: Meanwhile, by function and key, what functions that remember gave: each runs once for a key.
     probed: dict[Any, Any]
     #: Whether it comes to its end as it has taken very many of an iterator's elements.

@@ -138,6 +138,9 @@ class Variable:
         """Whether it can be one of these keys, as far as that is told without tying the graph to what it is; guarded if not."""
         return True
 
+    def as_object(self, m: Interpreter) -> None:
+        """It is asked for what it is beside what it holds."""
+
     def hash_key(self, m: Interpreter) -> Hashable:
         """What stands for the value as an element or a key: equal for values that a dictionary takes for one."""
         raise Unsupported(f"hash of {self!r}")

@@ -94,6 +94,7 @@ class Identity(Variable):
 
     def hash_key(self, m: Interpreter) -> Hashable:
         m.identity.has_ids = True
+        self.owner.as_object(m)
         return IdKey(m.identity.key(self.owner))
 
     def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:

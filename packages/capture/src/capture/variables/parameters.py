@@ -50,7 +50,7 @@ def initialise_lazy(m: Interpreter, module: torch.nn.Module, args: Args, kwargs:
         return
     hooks = list(module._forward_pre_hooks.values())
     own = type(module).initialize_parameters.__module__.startswith("torch.nn.")
-    if not own or hooks != [module._infer_parameters] or m.recorder.acts:
+    if not own or hooks != [module._infer_parameters] or m.recorder.acts or m.state.in_arms:
         raise Unsupported("the first call of a lazy module")
     given = [_like(m, arg) for arg in args]
     named = {name: _like(m, arg) for name, arg in kwargs.items()}

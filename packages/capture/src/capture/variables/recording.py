@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import torch
 from torch import fx
@@ -48,6 +48,12 @@ class Recorder(Protocol[V]):
 
     def record(self, op: str, target: Any, args: list[V], kwargs: dict[str, V]) -> V:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
+
+    def without_arms(self, key: Any) -> NoReturn:
+        """Evaluate again with a break at an `if`."""
+
+    def keeps_apart(self, tensor: Any, method: str) -> None:
+        """Evaluate again where a method changes a tensor in place that an `if` handed on."""
 
     def know(self, tensor: Any) -> None:
         """A variable is the one that a fake stands for."""

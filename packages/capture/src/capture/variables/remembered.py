@@ -51,6 +51,8 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
     if not m.builder.fold(lambda: key in cache, []):
         if m.state.probing:
             return _probed(m, function, body, key, args, kwargs)
+        if m.state.in_arms:
+            raise Unsupported(f"first call of {_name(function)}, which remembers, where it may not be made")
         _check_room(function, len(cache) + 1)
         so = Guard(memory, GuardKind.LEN, len(cache)) if keys.own else Guard(memory, GuardKind.NO_KEY, key)
         changed = [m.builder.outside(each) for each in m.effects.changed.values() if each.source is not None]
@@ -112,6 +114,8 @@ def _may_reach(starts: list[Any], changed: list[Any]) -> bool:
 
 def _warn_once(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     """A cached function that logs on its first call: made now, after which it does nothing."""
+    if m.state.in_arms:
+        raise Unsupported("logging where it may not be done")
     try:
         real = [
             a.value if isinstance(a, Object) and not a.attrs else m.builder.to_python(a)

@@ -79,6 +79,8 @@ class Tensor(Variable):
         self.fake = fake
         self.cls = cls
         self.value: torch.Tensor | None = None
+        #: Where an `if` that only the run decides gave it, which may be another tensor than it seems to be: the `if`; else None.
+        self.either: Any = None
         #: What the program made of its attributes, in the order in which that is done again.
         self.given: dict[str, Variable] = {}
 
@@ -86,7 +88,13 @@ class Tensor(Variable):
         return self.cls
 
     def hash_key(self, m: Interpreter) -> Hashable:
+        self.as_object(m)
         return m.identity.key(self)
+
+    def as_object(self, m: Interpreter) -> None:
+        """It is asked for what it is beside what it holds. Evaluates again where an `if` decides that."""
+        if self.either is not None:
+            m.recorder.without_arms(self.either)
 
     def truth(self, m: Interpreter) -> bool:
         if self.has_own(m, "__bool__"):
@@ -154,11 +162,13 @@ class Tensor(Variable):
             return m.builder.known(self.cls)
         if name in autograd_state.READ:
             self.require_plain(m, name)
+            self.as_object(m)
             if self.value is not None and name != "data":
                 autograd_state.check_unseen(m)
             return autograd_state.READ[name](m, self)
         if name == "_version":
             self.require_plain(m, name)
+            self.as_object(m)
             return Constant(m.recorder.version(self))
         if name in ("__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
@@ -170,6 +180,7 @@ class Tensor(Variable):
         if found is None:
             if self.value is not None:
                 m.guards.no_attribute(self, name)
+            self.as_object(m)
             m.errors.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         if callable(found):
             return BoundBuiltin(self, name)
@@ -203,6 +214,7 @@ class Tensor(Variable):
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         self.require_plain(m, name)
+        self.as_object(m)
         if isinstance(class_lookup(m, self.cls, name)[0], types.GetSetDescriptorType) and m.modes.asks([self]):
             raise Unsupported(f"setting attribute {name!r} of a tensor, which is asked about")
         if name in autograd_state.SET:
@@ -250,12 +262,14 @@ class Tensor(Variable):
             if told is not None:
                 return told
         if name in DENIED_METHODS:
+            m.recorder.keeps_apart(self, name)
             return self.special_method(m, name, args, kwargs)
         if name in _ANSWERED:
             return m.calls.call(m.builder.known(getattr(torch, name)), [self, *args], kwargs)
         if name == "is_inference" and not args and not kwargs:
             return Constant(m.recorder.is_inference(self))
         if name == "storage_offset":
+            self.as_object(m)
             m.recorder.note_offset(self)
         if name in ("size", "dim", "stride", "ndimension", "numel", "nelement", "storage_offset"):
             return self.measure(m, name, args, kwargs)

@@ -6,6 +6,8 @@ import inspect
 import types
 
 from capture.bytecode.dialect import current
+from capture.errors import Unsupported
+from capture.evaluator.arms import joined
 from capture.evaluator.assertions import promised
 from capture.evaluator.frame import RETURN, YIELD, Frame
 from capture.evaluator.machine import Machine
@@ -14,6 +16,7 @@ from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.generators import Suspended
 from capture.variables.iterators import Iterator, StopIter
+from symshapes import UnbackedError
 
 from .registry import operation
 from .steps import same_step
@@ -36,31 +39,42 @@ def _to_bool(m: Machine, frame: Frame, op: Op) -> str | None:
 
 
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
-def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
+def _jump_if_true(m: Machine, frame: Frame, op: Op) -> str | None:
     condition = frame.stack.pop()
     if type(condition) is not Constant:
         condition = condition.realize(m)
     if type(condition) is Constant:
         if condition.truth(m):
             frame.ip = op.target
-        return
-    goes_on = promised(m, frame, op, condition, jumps_if=True)
-    if m.operators.truth(condition) if goes_on is None else goes_on:
-        frame.ip = op.target
+        return None
+    return _jump_by(m, frame, op, condition, jumps_if=True)
 
 
 @operation("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
-def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
+def _jump_if_false(m: Machine, frame: Frame, op: Op) -> str | None:
     condition = frame.stack.pop()
     if type(condition) is not Constant:
         condition = condition.realize(m)
     if type(condition) is Constant:
         if not condition.truth(m):
             frame.ip = op.target
-        return
-    goes_on = promised(m, frame, op, condition, jumps_if=False)
-    if not (m.operators.truth(condition) if goes_on is None else goes_on):
+        return None
+    return _jump_by(m, frame, op, condition, jumps_if=False)
+
+
+def _jump_by(m: Machine, frame: Frame, op: Op, condition: Variable, *, jumps_if: bool) -> str | None:
+    """Jump or not, by what is no literal; where only the run can tell, both ways may be gone."""
+    goes_on = promised(m, frame, op, condition, jumps_if=jumps_if)
+    if goes_on is None:
+        try:
+            goes_on = m.operators.truth(condition)
+        except (Unsupported, UnbackedError):
+            if not joined(m, frame, op, condition, jumps_if=jumps_if):
+                raise
+            return RETURN if frame.ip == len(frame.program.ops) else None
+    if goes_on is jumps_if:
         frame.ip = op.target
+    return None
 
 
 @operation("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
@@ -76,19 +90,27 @@ def _jump_if_not_none(m: Machine, frame: Frame, op: Op) -> None:
 
 
 @operation("JUMP_IF_TRUE_OR_POP")
-def _jump_if_true_or_pop(m: Machine, frame: Frame, op: Op) -> None:
-    if m.operators.truth(frame.stack[-1]):
-        frame.ip = op.target
-    else:
-        frame.stack.pop()
+def _jump_if_true_or_pop(m: Machine, frame: Frame, op: Op) -> str | None:
+    return _jump_or_pop(m, frame, op, jumps_if=True)
 
 
 @operation("JUMP_IF_FALSE_OR_POP")
-def _jump_if_false_or_pop(m: Machine, frame: Frame, op: Op) -> None:
-    if m.operators.truth(frame.stack[-1]):
-        frame.stack.pop()
-    else:
+def _jump_if_false_or_pop(m: Machine, frame: Frame, op: Op) -> str | None:
+    return _jump_or_pop(m, frame, op, jumps_if=False)
+
+
+def _jump_or_pop(m: Machine, frame: Frame, op: Op, *, jumps_if: bool) -> str | None:
+    condition = frame.pop(m)
+    try:
+        jumps = m.operators.truth(condition) is jumps_if
+    except Unsupported:
+        if not joined(m, frame, op, condition, jumps_if=jumps_if, keeps=True):
+            raise
+        return RETURN if frame.ip == len(frame.program.ops) else None
+    if jumps:
+        frame.push(condition)
         frame.ip = op.target
+    return None
 
 
 @operation("GET_ITER")
