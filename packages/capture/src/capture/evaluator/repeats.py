@@ -34,9 +34,9 @@ from capture.variables.tensors import Tensor
 from symshapes import FakeTensor, dataclass
 
 from .builder import Inputs, VariableBuilder
-from .examples import Call, Fact, NoExample, Plan, is_new_list, is_new_tuple, planned
+from .examples import Call, Fact, Made, NoExample, Plan, planned, result_of
 from .guards import GuardTable
-from .likeness import Likeness, Matching, likeness, tensors_in
+from .likeness import Likeness, Matching, likeness, places_of, tensors_in
 from .recorder import GraphRecorder
 from .side_effects import SideEffects
 from .state import EvaluationState
@@ -88,7 +88,10 @@ class Repeats:
             return None
         key = address(function.code), address(module.cls)
         in_vain = self._in_vain.get(key, 0)
-        if in_vain >= _MOST or not self._is_quiet(module):
+        if in_vain >= _MOST or function.real is None or not self._is_quiet(module):
+            return None  # one of the frame's own has what the frame has at hand
+        given = (*args[1:], *kwargs.values())
+        if any(self._is_of(module, each) for each in given):
             return None
         for call in reversed(self._calls.get(key, ())):
             if call.resumable is resumable and call.function is function:
@@ -99,7 +102,7 @@ class Repeats:
                     return result
         self._in_vain[key] = in_vain + 1
         likenesses: dict[fx.Node, Likeness] = {}
-        for argument in (*args[1:], *kwargs.values()):
+        for argument in given:
             for tensor in tensors_in(argument):
                 like = likenesses.get(tensor.node) or likeness(self._recorder, tensor)
                 if like is None:
@@ -121,7 +124,11 @@ class Repeats:
         recorded = sum(map(recorder.recorded.__contains__, islice(recorder.graph.made, call.made, None)))
         if self._left_behind() - call.left_behind != recorded:
             return
-        call.result, call.last_step = result, state.step
+        try:
+            call.result = result_of(call, result)
+        except NoExample:
+            return
+        call.last_step = state.step
         instructions, entered, asked_grad = call.counts
         call.counts = (
             state.instructions - instructions,
@@ -159,12 +166,18 @@ class Repeats:
             and not state.may_catch()
         )
 
+    def _is_of(self, module: Module, argument: Variable) -> bool:
+        """Whether an argument is a part of a module, or that of it: no guard tells which of them what is read of it is read of."""
+        own = module.source
+        assert own is not None
+        return any(own in place.path or place in own.path for place in places_of(argument, self._builder))
+
     def _marks(self) -> tuple[Any, ...]:
         """What changes as a program does more than to compute."""
         m, state, effects, recorder, builder = self._m, self._state, self._effects, self._recorder, self._builder
         mode, env = recorder.fake_mode, recorder.dynamic_sizes.env
         return (
-            mode.writes, mode.lasting, recorder.doubtful, recorder.numbers_met, builder.stand_ins, len(recorder.placed),
+            mode.writes, mode.lasting, recorder.doubtful, recorder.numbers_met, recorder.versions_told, builder.stand_ins, len(recorder.placed),
             len(recorder.autograd.acts), len(recorder.autograd.given_up), recorder.autocast_nesting,
             len(env.guards), env.unbacked_count, len(env.runtime_asserts), len(env.sources),
             m.identity.hashed, m.identity.has_ids, m.calls.suspended,
@@ -211,7 +224,7 @@ class Repeats:
         variables = _Nodes(self._recorder, matching.tensors)
         try:
             self._record(call, variables)
-            result = self._rebuilt(call, call.result, variables, matching)
+            result = self._rebuilt(call.result, variables, matching, {})
         except (Unsupported, SymbolicRaise, NoExample) as problem:
             # The graph has some of its calls by now.
             self._effects.ran_ahead.add(_APART)
@@ -249,7 +262,7 @@ class Repeats:
             shared[at] |= shared[place.base]
         found = _Found(sources, values, plan.values, shared)
         for fact in plan.facts:
-            if not shared[fact.place] and not self._holds(fact, found):
+            if not found.has_it(fact) and not self._holds(fact, found):
                 return None
         for table, _, key in plan.reached:
             if not holds(GuardKind.HAS_KEY, values[table], key):
@@ -285,14 +298,18 @@ class Repeats:
     def _take_over(self, plan: Plan, found: _Found, tensors: dict[fx.Node, Tensor]) -> bool:
         """Guard of another module what was guarded of the first, and meet what it has; whether its tensors are alike, too."""
         sources, values, guards = found.sources, found.values, self._guards
+        # What both modules have is known by where the first one has it.
+        known = [
+            each if at == 0 or not found.shared[at] else plan.places[at - 1].source for at, each in enumerate(sources)
+        ]
         for fact in plan.facts:
-            if found.shared[fact.place] or fact.kind is GuardKind.TENSOR:
+            if found.has_it(fact) or fact.kind is GuardKind.TENSOR:
                 continue
             expected = fact.expected
             if fact.others:
-                others = tuple([source if at is None else sources[at] for at, source in fact.others])
+                others = tuple([source if at is None else known[at] for at, source in fact.others])
                 expected = others if fact.kind is GuardKind.DISTINCT else others[0]
-            guards.put(sources[fact.place], fact.kind, expected, fact.line)
+            guards.put(known[fact.place], fact.kind, expected, fact.line)
         for table, entry, key in plan.reached:
             if not found.shared[table]:
                 guards.reach_entry(Lazy(values[entry], sources[entry]), sources[table], key)
@@ -342,25 +359,26 @@ class Repeats:
             return Slice(*[self._argument(each, variables) for each in (value.start, value.stop, value.step)])
         raise NoExample
 
-    def _rebuilt(self, call: Call, value: Variable | None, variables: _Nodes, matching: Matching) -> Variable:
+    def _rebuilt(
+        self, value: Variable | Made | None, variables: _Nodes, matching: Matching, made: dict[int, Variable]
+    ) -> Variable:
         """A result like another's."""
+        if isinstance(value, Made):
+            found = made.get(address(value))
+            if found is None:
+                items = [self._rebuilt(item, variables, matching, made) for item in value.items]
+                found = self._builder.new_tuple(items) if value.cls is tuple else self._effects.created(List(items))
+                made[address(value)] = found
+            return found
         assert value is not None
+        found = matching.given.get(address(value))
+        if found is not None:
+            return found
         value = resolved(value)
-        if isinstance(value, Lazy):
-            found = matching.unseen.get(address(value))
-            if found is not None:
-                return found
-        elif isinstance(value, Tensor):
+        if isinstance(value, Tensor):
             return variables[value.node]
-        elif type(value) is Constant and type(value.value) in CONSTANT_TYPES:
+        if type(value) is Constant:
             return Constant(value.value)
-        elif is_new_tuple(value):
-            assert isinstance(value, Tuple)
-            return self._builder.new_tuple([self._rebuilt(call, item, variables, matching) for item in value.items])
-        elif is_new_list(value, call):
-            assert isinstance(value, List)
-            items = [self._rebuilt(call, item, variables, matching) for item in value.items]
-            return self._effects.created(List(items))
         raise NoExample
 
 
@@ -373,6 +391,10 @@ class _Found:
     values: list[Any]
     was: list[Any]
     shared: list[bool]
+
+    def has_it(self, fact: Fact) -> bool:
+        """Whether a fact is of the very objects that the first module has: it is guarded of them."""
+        return self.shared[fact.place] and all(at is None or self.shared[at] for at, _ in fact.others)
 
 
 class _Nodes:

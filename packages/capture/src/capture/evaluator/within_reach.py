@@ -11,11 +11,20 @@ from capture._native import address
 from capture.sources import Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant, Known
+from capture.variables.functions import Cell, Function, Method
+from capture.variables.mappings import Dict
+from capture.variables.modules import Module
+from capture.variables.objects import Object
 from capture.variables.placeholders import resolved
 from capture.variables.reconstruction import CannotReconstruct
+from capture.variables.sequences import List, Tuple
+from capture.variables.sets import Set
 from capture.variables.tensors import Tensor
 
 from .side_effects import SideEffects
+
+#: What notes each of its changes: not so iterators, which go on as they are asked.
+_TELLING = frozenset({Tuple, List, Dict, Set, Object, Cell, Function, Method, Module})
 
 
 class WithinReach:
@@ -65,6 +74,8 @@ def _held_by(changed: list[Variable]) -> set[int] | None:
                 if each.given:
                     return None
                 continue
+            if type(each) not in _TELLING:
+                return None
             parts = [part for part in (each, each.payload, each.holder) if part is not None]
             held.update(map(address, parts))
             for part in parts:
