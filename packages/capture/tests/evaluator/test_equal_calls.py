@@ -220,7 +220,7 @@ class Noting(Layer):
 
 def test_layers_that_tell_each_other(counts: list[str]) -> None:
     notes: list[Any] = []
-    _check(Stack(*(Noting(notes) for _ in range(5))), counts, 2)  # once it is full
+    _check(Stack(*(Noting(notes) for _ in range(5))), counts, 0)  # it holds tensors of the frame's
 
 
 NOTES: list[Any] = []
@@ -659,19 +659,37 @@ def test_how_often_a_tensor_was_written_to(counts: list[str]) -> None:
     _check_programs(Stack(*(Asking() for _ in range(4))), counts, 0, writing)
 
 
-def test_an_iterator_within_reach_goes_on(counts: list[str]) -> None:
-    class Next(Layer):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.linear(x) * (1 + next(HOLDER["numbers"]))
+class Next(Layer):
+    """One that asks what the frame has put within its reach."""
 
-    def iterating(model: Any, x: torch.Tensor) -> Any:
-        HOLDER["numbers"] = iter(range(10))
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.ask = [ask]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * self.ask[0](HOLDER["what"])
+
+
+@pytest.mark.parametrize(
+    ("make", "ask", "change"),
+    [
+        (lambda: iter(range(1, 10)), next, lambda what: None),
+        (lambda: iter([1.0, 2.0, 3.0, 4.0]), next, lambda what: None),
+        (lambda: torch.tensor(3), lambda what: what.item(), lambda what: what.add_(1)),
+        (lambda: torch.zeros(2), lambda what: 2 + what.requires_grad, lambda what: what.requires_grad_()),
+        (lambda: type("Made", (), {"k": 1}), lambda what: what.k, lambda what: setattr(what, "k", what.k + 1)),
+    ],
+)
+def test_what_changes_within_reach(make: Any, ask: Any, change: Any, counts: list[str]) -> None:
+    def changing(model: Any, x: torch.Tensor) -> Any:
+        HOLDER["what"] = what = make()
         for layer in model.layers:
             x = layer(x)
+            change(what)
         HOLDER.clear()
         return x
 
-    _check_programs(Stack(*(Next() for _ in range(4))), counts, 0, iterating)
+    _check_programs(Stack(*(Next(ask) for _ in range(4))), counts, 0, changing)
 
 
 class Returning(Layer):

@@ -62,7 +62,7 @@ class Call:
     @property
     def given(self) -> Args:
         """All arguments but the module."""
-        return (*self.args[1:], *self.kwargs.values())
+        return [*self.args[1:], *self.kwargs.values()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,10 @@ from capture.variables.placeholders import resolved
 from capture.variables.reconstruction import CannotReconstruct
 from capture.variables.sequences import List, Tuple
 from capture.variables.sets import Set
-from capture.variables.tensors import Tensor
 
 from .side_effects import SideEffects
 
-#: What notes each of its changes: not so iterators, which go on as they are asked.
+#: What notes each of its changes: not so iterators, which go on as they are asked, and tensors, which are written to.
 _TELLING = frozenset({Tuple, List, Dict, Set, Object, Cell, Function, Method, Module})
 
 
@@ -68,11 +67,9 @@ def _held_by(changed: list[Variable]) -> set[int] | None:
         waiting = [value for each in changed for value in each.written()]
         while waiting:
             each = resolved(waiting.pop())
-            if each.source is not None or isinstance(each, (Constant, Known)) or address(each) in held:
+            if each.source is not None or type(each) is Constant or address(each) in held:
                 continue
-            if isinstance(each, Tensor):
-                if each.given:
-                    return None
+            if isinstance(each, Known) and not each.made_here:
                 continue
             if type(each) not in _TELLING:
                 return None
