@@ -788,3 +788,61 @@ def test_a_module_with_a_number_that_varies_is_called_again() -> None:
     for scale in (0.5, 0.75, 1.25):
         model.model.layers[0].scale = scale
         torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_literals_that_are_equal_and_others(counts: list[str]) -> None:
+    text = "one text"
+
+    class Comparing(Layer):
+        def forward(self, x: torch.Tensor, given: Any) -> torch.Tensor:  # type: ignore[override]
+            return self.linear(x) * (2.0 if given is text else 3.0)
+
+    class Getting(Layer):
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.linear(x), self.table["text"]
+
+    def giving(model: Any, x: torch.Tensor) -> Any:
+        for number, layer in enumerate(model.layers):
+            x = layer(x, "".join(["one", " text"]) if number % 2 else text)
+        return x
+
+    def taking(model: Any, x: torch.Tensor) -> Any:
+        for layer in model.layers:
+            x, given = layer(x)
+            x = x * (2.0 if given is layer.table["text"] else 3.0)
+        return x
+
+    model, x = Running(Stack(*(Comparing() for _ in range(4))), giving), torch.randn(2, 4)
+    torch.testing.assert_close(capture.compile(model)(x), model(x))
+    layers = [Getting() for _ in range(4)]
+    for layer in layers:
+        layer.table["text"] = "".join(["another", " text"])  # type: ignore[assignment]
+    model = Running(Stack(*layers), taking)
+    torch.testing.assert_close(capture.compile(model)(x), model(x))
+
+
+def test_generators_that_calls_are_given_end_in_time(counts: list[str]) -> None:
+    notes: list[str] = []
+
+    def numbers() -> Iterator[float]:
+        try:
+            yield 1.0
+        finally:
+            notes.append("end")
+
+    def noting(model: Any, x: torch.Tensor) -> Any:
+        for layer in model.layers:
+            given: Any = numbers()
+            next(given)
+            x, _ = layer(x, (given, 1))
+            given = None
+            notes.append("next")
+        return x
+
+    model, x = Running(Stack(*(Returning(lambda self, given: 1) for _ in range(3))), noting), torch.randn(2, 4)
+    expected = model(x)
+    told = notes[:]
+    notes.clear()
+    compiled = capture.compile(model, fullgraph=True)
+    torch.testing.assert_close(compiled(x), expected)
+    assert notes == told

@@ -6,7 +6,7 @@ In: a call that was evaluated, and the guards, nodes and inputs there were when 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from capture.guards import Guard, GuardKind
 from capture.guards.holding import ASKED
 from capture.sources import Closure, ClosureCell, Const, ReadFrom, Source
 from capture.variables.base import Args, Kwargs, Variable
-from capture.variables.constants import CONSTANT_TYPES, Constant
+from capture.variables.constants import CONSTANT_TYPES, KEPT_INTEGERS, SINGLETON_TYPES, Constant
 from capture.variables.functions import Cell, Function
 from capture.variables.modules import Module
 from capture.variables.placeholders import resolved
@@ -117,6 +117,8 @@ class Plan:
     #: Of a tensor among these, what is seen of it.
     likenesses: dict[int, Likeness | None]
     calls: list[fx.Node]
+    #: The places of literals in what it gave, by the identity of their variables.
+    literals: dict[int, int]
 
 
 class NoExample(Exception):
@@ -205,7 +207,12 @@ def planned(call: Call, guards: GuardTable, recorder: GraphRecorder, inputs: Inp
         found.append((at, value, variable, lines.get(at, "")))
         if isinstance(variable, Tensor):
             likenesses[at] = likeness(recorder, variable)
-    return Plan(places.listed, places.values(), facts, reached, found, likenesses, calls)
+    literals = {}
+    for literal in _literals(call.result):
+        at = places.at(literal.origin)
+        if at is not None:
+            literals[address(literal)] = at
+    return Plan(places.listed, places.values(), facts, reached, found, likenesses, calls, literals)
 
 
 def _fact(guard: Guard, places: _Places, is_new: bool) -> Fact | None:
@@ -264,7 +271,7 @@ def _result(call: Call, value: Variable, given: set[int], made: dict[int, Made])
     if address(value) in given:
         return value
     value = resolved(value)
-    if address(value) in given or (type(value) is Constant and type(value.value) in CONSTANT_TYPES):
+    if address(value) in given or (type(value) is Constant and _is_one_object(value)):
         return value
     if isinstance(value, Tensor) and not value.given:
         return value
@@ -277,6 +284,26 @@ def _result(call: Call, value: Variable, given: set[int], made: dict[int, Made])
     result = made[address(value)] = Made(value.cls, [])
     result.items.extend([_result(call, item, given, made) for item in value.items])
     return result
+
+
+def _is_one_object(literal: Constant) -> bool:
+    """Whether a literal is the same object each time, or that which is read at a place."""
+    value = literal.value
+    return (
+        type(value) in SINGLETON_TYPES
+        or (type(value) is int and value in KEPT_INTEGERS)
+        or literal.in_code
+        or (literal.origin is not None and type(value) in CONSTANT_TYPES)
+    )
+
+
+def _literals(result: Variable | Made | None) -> Iterator[Constant]:
+    """Those in a result that were read somewhere."""
+    if isinstance(result, Made):
+        for item in result.items:
+            yield from _literals(item)
+    elif type(result) is Constant and result.origin is not None:
+        yield result
 
 
 def _is_new_tuple(value: Variable) -> bool:

@@ -1,4 +1,4 @@
-"""Whether two calls are given the same, as far as an evaluation can tell: equal constants, results with equal metadata, the very same else.
+"""Whether two calls are given the same, as far as an evaluation can tell: the same constants, results with equal metadata, the very same else.
 
 In: arguments of a call that was evaluated, and of one that is to be. Out: which result stands where the other stood.
 """
@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import fx
 
-from capture._native import address, exactly_equal
+from capture._native import address
 from capture.sources import Source
 from capture.variables.base import Variable
-from capture.variables.constants import CONSTANT_TYPES, Constant, Known
+from capture.variables.constants import KEPT_INTEGERS, SINGLETON_TYPES, Constant, Known
 from capture.variables.modules import Module
 from capture.variables.placeholders import Lazy, resolved
 from capture.variables.sequences import Tuple
@@ -57,6 +57,14 @@ def held_in(variable: Variable) -> Iterator[Variable]:
     if type(value) is Tuple:
         for item in value.items:
             yield from held_in(item)
+
+
+def can_match(variable: Variable) -> bool:
+    """Whether a value may stand for another, or another for it: what else there is, nobody is to hold on to."""
+    value = resolved(variable)
+    if type(value) is Tuple:
+        return all(map(can_match, value.items))
+    return isinstance(value, (Lazy, Constant, Known, Module, Tensor))
 
 
 def tensors_in(variable: Variable) -> Iterator[Tensor]:
@@ -151,5 +159,9 @@ class Matching:
 
 
 def _are_equal(was: Any, now: Any) -> bool:
-    """Whether two constants are equal in all that a program can ask of them but which object each is."""
-    return was is now or (type(was) in CONSTANT_TYPES and exactly_equal(was, now))
+    """Whether two constants are one object, or equal ones of which there is one object each."""
+    if was is now:
+        return True
+    if type(was) is not type(now) or was != now:
+        return False
+    return type(was) in SINGLETON_TYPES or (type(was) is int and was in KEPT_INTEGERS)

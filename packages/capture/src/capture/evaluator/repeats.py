@@ -36,7 +36,7 @@ from symshapes import FakeTensor, dataclass
 from .builder import Inputs, VariableBuilder
 from .examples import Call, Fact, Made, NoExample, Plan, planned, result_of
 from .guards import GuardTable
-from .likeness import Likeness, Matching, likeness, places_of, tensors_in
+from .likeness import Likeness, Matching, can_match, likeness, places_of, tensors_in
 from .recorder import GraphRecorder
 from .side_effects import SideEffects
 from .state import EvaluationState
@@ -91,7 +91,7 @@ class Repeats:
         if in_vain >= _MOST or function.real is None or not self._is_quiet(module):
             return None  # one of the frame's own has what the frame has at hand
         given = (*args[1:], *kwargs.values())
-        if any(self._is_of(module, each) for each in given):
+        if any(not can_match(each) or self._is_of(module, each) for each in given):
             return None
         for call in reversed(self._calls.get(key, ())):
             if call.resumable is resumable and call.function is function:
@@ -180,7 +180,7 @@ class Repeats:
             mode.writes, mode.lasting, recorder.doubtful, recorder.numbers_met, recorder.versions_told, builder.stand_ins, len(recorder.placed),
             len(recorder.autograd.acts), len(recorder.autograd.given_up), recorder.autocast_nesting,
             len(env.guards), env.unbacked_count, len(env.runtime_asserts), len(env.sources),
-            m.identity.hashed, m.identity.has_ids, m.calls.suspended,
+            m.identity.hashed, m.identity.has_ids, m.identity.literals_told, m.calls.suspended,
             len(effects.context_variables), len(effects.contexts), len(effects.announced), len(effects.remembered),
             len(effects.counted), len(effects.globals_let_go), len(effects.listeners), len(effects.limits),
             effects.outside, len(state.followed), state.lost_cell, len(m.classes.made),
@@ -224,7 +224,8 @@ class Repeats:
         variables = _Nodes(self._recorder, matching.tensors)
         try:
             self._record(call, variables)
-            result = self._rebuilt(call.result, variables, matching, {})
+            literals = {each: Constant(found.values[at], found.sources[at]) for each, at in call.plan.literals.items()}
+            result = self._rebuilt(call.result, variables, {**matching.given, **literals}, {})
         except (Unsupported, SymbolicRaise, NoExample) as problem:
             # The graph has some of its calls by now.
             self._effects.ran_ahead.add(_APART)
@@ -360,25 +361,25 @@ class Repeats:
         raise NoExample
 
     def _rebuilt(
-        self, value: Variable | Made | None, variables: _Nodes, matching: Matching, made: dict[int, Variable]
+        self, value: Variable | Made | None, variables: _Nodes, instead: dict[int, Variable], made: dict[int, Variable]
     ) -> Variable:
         """A result like another's."""
         if isinstance(value, Made):
             found = made.get(address(value))
             if found is None:
-                items = [self._rebuilt(item, variables, matching, made) for item in value.items]
+                items = [self._rebuilt(item, variables, instead, made) for item in value.items]
                 found = self._builder.new_tuple(items) if value.cls is tuple else self._effects.created(List(items))
                 made[address(value)] = found
             return found
         assert value is not None
-        found = matching.given.get(address(value))
+        found = instead.get(address(value))
         if found is not None:
             return found
         value = resolved(value)
         if isinstance(value, Tensor):
             return variables[value.node]
         if type(value) is Constant:
-            return Constant(value.value)
+            return value
         raise NoExample
 
 
