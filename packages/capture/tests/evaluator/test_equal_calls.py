@@ -846,3 +846,40 @@ def test_generators_that_calls_are_given_end_in_time(counts: list[str]) -> None:
     compiled = capture.compile(model, fullgraph=True)
     torch.testing.assert_close(compiled(x), expected)
     assert notes == told
+
+
+def test_code_of_the_program_is_not_run_to_compare() -> None:
+    notes: list[Any] = []
+
+    class Plain:
+        __slots__ = ("factor",)
+
+        def __init__(self) -> None:
+            self.factor = 2.0
+
+    class Noting:
+        @property
+        def factor(self) -> float:
+            notes.append("factor")
+            return 3.0
+
+    class Items(list[float]):
+        def __getitem__(self, key: Any) -> Any:
+            notes.append(key)
+            return super().__getitem__(key)
+
+    class Asking(Layer):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            table: Any = self.table
+            return self.linear(x) * table["setting"].factor * table["items"][0]
+
+    layers: list[Any] = [Asking() for _ in range(4)]
+    for number, layer in enumerate(layers):
+        layer.table["setting"] = Noting() if number == 2 else Plain()
+        layer.table["items"] = Items([2.0]) if number == 3 else [2.0]
+    model, x = Stack(*layers), torch.randn(2, 4)
+    expected = model(x)
+    told = notes[:]
+    notes.clear()
+    torch.testing.assert_close(capture.compile(model)(x), expected)
+    assert notes == told

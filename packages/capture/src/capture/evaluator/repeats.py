@@ -243,6 +243,8 @@ class Repeats:
         values: list[Any] = [module.value]
         add_source, add_value = sources.append, values.append
         for place in plan.places:
+            if type(values[place.base]) is not type(plan.values[place.base]):
+                return None  # reading it could run code of the program's
             add_source(place.at(sources))
             try:
                 add_value(place.read(values))
