@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 import capture
+from capture.evaluator import repeats
+from capture.evaluator.examples import planned
 from capture.evaluator.repeats import Repeats
 
 
@@ -883,3 +885,21 @@ def test_code_of_the_program_is_not_run_to_compare() -> None:
     notes.clear()
     torch.testing.assert_close(capture.compile(model)(x), expected)
     assert notes == told
+
+
+def test_few_plans_are_made_of_calls_that_none_is_like(counts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def planning(*args: Any) -> Any:
+        made.append(args)
+        return planned(*args)
+
+    monkeypatch.setattr(repeats, "planned", planning)
+    for scales, repeated in (((0.5, None), 23), ((None, None), 16)):
+        made.clear()
+        counts.clear()
+        layers = [Layer(scales[number % 2] or 1.0 + number // 2) for number in range(48)]
+        model, x = Stack(*layers), torch.randn(2, 4)
+        torch.testing.assert_close(capture.compile(model)(x), model(x))
+        assert len(counts) == repeated
+        assert len(made) <= 16

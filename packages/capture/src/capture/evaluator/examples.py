@@ -58,6 +58,8 @@ class Call:
     ends: tuple[int, int, int, int] = (0, 0, 0, 0)
     plan: Plan | None = None
     """Made when it is first asked for."""
+    used: bool = False
+    """Whether any call repeated it."""
 
     @property
     def given(self) -> Args:

@@ -46,6 +46,8 @@ from .within_reach import WithinReach
 _APART = "calls that are alike"
 #: So many calls of one function are noted of which none repeats another; as many examples of one are kept.
 _MOST = 4
+#: So many plans are made of calls of one function, for the time that takes grows with all that was evaluated.
+_MOST_PLANS = 16
 
 
 class Repeats:
@@ -71,6 +73,8 @@ class Repeats:
         self._calls: dict[Any, list[Call]] = {}
         #: By function, how many of its calls in a row repeated none.
         self._in_vain: dict[Any, int] = {}
+        #: The same of plans that were made: each looks through all guards.
+        self._plans: dict[Any, int] = {}
         self._is_on = config.repeat_equal_calls and _APART not in effects.ran_ahead
         self._within_reach = WithinReach(effects)
         #: How many repeated one.
@@ -80,6 +84,7 @@ class Repeats:
         """Let go of the program's objects."""
         self._calls.clear()
         self._in_vain.clear()
+        self._plans.clear()
 
     def begin(self, function: Function, args: Args, kwargs: Kwargs, resumable: bool) -> Call | Variable | None:
         """A call is about to be evaluated: its result if it repeats one before it; else what is to be told of its end, if anything."""
@@ -97,6 +102,7 @@ class Repeats:
             if call.resumable is resumable and call.function is function:
                 result = self._repeat(call, module, args, kwargs)
                 if result is not None:
+                    call.used = True
                     self._in_vain[key] = 0
                     self.count += 1
                     return result
@@ -138,7 +144,8 @@ class Repeats:
         call.ends = len(recorder.graph.made), self._guards.count, self._guards.reached_count, len(self._inputs)
         calls = self._calls.setdefault((address(call.function.code), address(call.module.cls)), [])
         calls.append(call)
-        del calls[:-_MOST]
+        if len(calls) > _MOST:  # the oldest of those that none repeated, if there is one
+            calls.remove(next((each for each in calls[:-1] if not each.used), calls[0]))
 
     # What tells whether a call only computes
 
@@ -213,10 +220,14 @@ class Repeats:
             if not matching.match(was, now):
                 return None
         if call.plan is None:
+            key = address(call.function.code), address(call.module.cls)
+            plans = self._plans[key] = self._plans.get(key, 0) + 1
+            if plans > _MOST_PLANS:
+                return None
             try:
                 call.plan = planned(call, self._guards, self._recorder, self._inputs)
             except NoExample:
-                self._calls[address(call.function.code), address(call.module.cls)].remove(call)
+                self._calls[key].remove(call)
                 return None
         found = self._found(call.plan, module)
         if found is None or not self._look_at(matching) or not self._take_over(call.plan, found, matching.tensors):
