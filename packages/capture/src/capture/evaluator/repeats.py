@@ -5,7 +5,8 @@ guards on what a call read of its module hold of another module, too, and the ar
 the same calls in the graph, on its own parameters. They are recorded, and the guards added, without evaluating anything.
 
 In: calls of functions whose first argument is a module from outside, as they begin and end. Out: for a call that equals one before
-it, its result. Calls that do more than to compute (change objects, set torch's settings, write to tensors) are no examples.
+it, its result. Calls that do more than to compute (change objects, set torch's settings, write to tensors) are no examples, nor are those of what
+the frame made itself, those that are given parts of the module or what that is part of, and those that give what nobody looked at.
 """
 
 from __future__ import annotations
