@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 import capture
+from capture.evaluator import repeats
+from capture.evaluator.examples import planned
 from capture.evaluator.repeats import Repeats
 
 
@@ -220,7 +222,7 @@ class Noting(Layer):
 
 def test_layers_that_tell_each_other(counts: list[str]) -> None:
     notes: list[Any] = []
-    _check(Stack(*(Noting(notes) for _ in range(5))), counts, 2)  # once it is full
+    _check(Stack(*(Noting(notes) for _ in range(5))), counts, 0)  # it holds tensors of the frame's
 
 
 NOTES: list[Any] = []
@@ -546,3 +548,358 @@ def test_it_can_be_switched_off(counts: list[str]) -> None:
     model, x = Stack(*(Layer() for _ in range(4))), torch.randn(2, 4)
     torch.testing.assert_close(capture.compile(model)(x), model(x))
     assert not counts
+
+
+def _check_programs(
+    model: nn.Module, counts: list[str], repeated: int, *programs: Callable[[Any, torch.Tensor], Any]
+) -> None:
+    """The same of functions of a model and a tensor."""
+    for program in programs:
+        _check(Running(model, program), counts, repeated, lines=False)
+
+
+class Running(nn.Module):
+    """A model, and a program that runs it."""
+
+    model: Any
+
+    def __init__(self, model: nn.Module, program: Callable[[Any, torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.model, self.program = model, [program]
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.program[0](self.model, x * self.model.gain)  # as in `Stack`
+
+
+def test_functions_of_the_frame_are_evaluated(counts: list[str]) -> None:
+    def by_cell(model: Any, x: torch.Tensor) -> Any:
+        factor = 1.0
+
+        def apply(layer: Any, x: torch.Tensor) -> Any:
+            return layer.linear(x) * factor
+
+        for layer in model.layers:
+            assert layer.training
+            x = apply(layer, x)
+            factor += 1.0
+        return x
+
+    def by_default(model: Any, x: torch.Tensor) -> Any:
+        notes: list[int] = []
+
+        def apply(layer: Any, x: torch.Tensor, notes: list[int] = notes) -> Any:
+            return layer.linear(x) + len(notes)
+
+        for layer in model.layers:
+            assert layer.training
+            x = apply(layer, x)
+            notes.append(1)
+        return x
+
+    _check_programs(Stack(*(Layer() for _ in range(3))), counts, 0, by_cell, by_default)
+
+
+def _weight_of(given: Any) -> torch.Tensor:
+    if isinstance(given, tuple):
+        given = given[1]
+    if isinstance(given, Stack):
+        given = given.layers
+    if isinstance(given, nn.ModuleList):
+        given = given[0]
+    found: torch.Tensor = given.linear.weight if isinstance(given, Layer) else given.weight
+    return found
+
+
+class Reading(Layer):
+    """One that reads a module that it is given."""
+
+    def forward(self, x: torch.Tensor, given: Any) -> torch.Tensor:  # type: ignore[override]
+        return self.linear(x) @ _weight_of(given)
+
+
+@pytest.mark.parametrize(
+    ("give", "repeated"),
+    [
+        (lambda m, n, x: ((m,), {}), 0),
+        (lambda m, n, x: ((m.layers,), {}), 0),
+        (lambda m, n, x: ((m.layers[0],), {}), 2),
+        (lambda m, n, x: ((m.layers[0].linear,), {}), 2),
+        (lambda m, n, x: ((m.layers[3].linear,), {}), 2),
+        (lambda m, n, x: (((1, m.layers[0].linear),), {}), 2),
+        (lambda m, n, x: ((m.extra,), {}), 3),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_parts(give: Any, repeated: int, counts: list[str]) -> None:
+    model = Giving(give)
+    model.layers = nn.ModuleList([Reading() for _ in range(4)])
+    _check(model, counts, repeated, lines=False)
+
+
+def test_a_part_that_all_have_is_compared_with_each(counts: list[str]) -> None:
+    class Comparing(Layer):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x) * (2.0 if self in self.table["others"] else 3.0)  # type: ignore[operator]
+
+    model = Stack(*(Comparing() for _ in range(4)))
+    for layer in model.layers:
+        layer.table["others"] = [model.layers[2]]
+    _check(model, counts, 2)
+
+
+def test_how_often_a_tensor_was_written_to(counts: list[str]) -> None:
+    class Asking(Layer):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x) * x._version
+
+    def writing(model: Any, x: torch.Tensor) -> Any:
+        for number, layer in enumerate(model.layers):
+            x = layer(x)
+            for _ in range(number):
+                x = x.add_(1)
+        return x
+
+    _check_programs(Stack(*(Asking() for _ in range(4))), counts, 0, writing)
+
+
+class Next(Layer):
+    """One that asks what the frame has put within its reach."""
+
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.ask = [ask]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * self.ask[0](HOLDER["what"])
+
+
+@pytest.mark.parametrize(
+    ("make", "ask", "change"),
+    [
+        (lambda: iter(range(1, 10)), next, lambda what: None),
+        (lambda: iter([1.0, 2.0, 3.0, 4.0]), next, lambda what: None),
+        (lambda: torch.tensor(3), lambda what: what.item(), lambda what: what.add_(1)),
+        (lambda: torch.zeros(2), lambda what: 2 + what.requires_grad, lambda what: what.requires_grad_()),
+        (lambda: type("Made", (), {"k": 1}), lambda what: what.k, lambda what: setattr(what, "k", what.k + 1)),
+    ],
+)
+def test_what_changes_within_reach(make: Any, ask: Any, change: Any, counts: list[str]) -> None:
+    def changing(model: Any, x: torch.Tensor) -> Any:
+        HOLDER["what"] = what = make()
+        for layer in model.layers:
+            x = layer(x)
+            change(what)
+        HOLDER.clear()
+        return x
+
+    _check_programs(Stack(*(Next(ask) for _ in range(4))), counts, 0, changing)
+
+
+class Returning(Layer):
+    """One that gives something beside its result."""
+
+    def __init__(self, give: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.give = [give]
+
+    def forward(self, x: torch.Tensor, given: Any = None) -> Any:
+        return self.linear(x), self.give[0](self, given)
+
+
+def test_attributes_that_are_given_unseen(counts: list[str]) -> None:
+    layers = [Returning(lambda self, given: self.scale) for _ in range(3)]
+    buffered = [Returning(lambda self, given: self.buffer) for _ in range(3)]
+    for number, (layer, other) in enumerate(zip(layers, buffered, strict=True)):
+        layer.scale = 2.0 + number
+        other.register_buffer("buffer", torch.ones(4) * number)
+
+    def taking(model: Any, x: torch.Tensor) -> Any:
+        for layer in model.layers:
+            x, more = layer(x)
+            x = x * more
+        return x
+
+    _check_programs(Stack(*layers), counts, 0, taking)
+    _check_programs(Stack(*buffered), counts, 0, taking)
+
+
+def test_attributes_by_a_getter_of_the_class(counts: list[str]) -> None:
+    class Getting(Layer):
+        def __getattr__(self, name: str) -> Any:
+            return self.table["hidden"] if name == "hidden" else super().__getattr__(name)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x) * self.hidden
+
+    layers = [Getting() for _ in range(4)]
+    for number, layer in enumerate(layers):
+        layer.table["hidden"] = 1.0 + number // 2  # type: ignore[assignment]
+    _check(Stack(*layers), counts, 2)
+
+
+def test_results_are_as_they_were_given(counts: list[str]) -> None:
+    def changing(model: Any, x: torch.Tensor) -> Any:
+        found = []
+        for layer in model.layers:
+            x, (first, second) = layer(x, (1, x))
+            first.append(x)
+            found += [len(first), len(second), first is second]
+        return x * len(found), found
+
+    def comparing(model: Any, x: torch.Tensor) -> Any:
+        found = []
+        for layer in model.layers:
+            given = (1, x)
+            x, (first, second) = layer(x, given)
+            found += [first is given, first is second, len(first)]
+        return x, found
+
+    apart = Stack(*(Returning(lambda self, given: ([1], [1])) for _ in range(3)))
+    one = Stack(*(Returning(lambda self, given: (each := [1], each)) for _ in range(3)))
+    _check_programs(apart, counts, 2, changing)
+    _check_programs(one, counts, 2, changing)
+    passed = Stack(*(Returning(lambda self, given: (given, given)) for _ in range(3)))
+    made = Stack(*(Returning(lambda self, given: (each := (given, 1), each)) for _ in range(3)))
+    _check_programs(passed, counts, 2, comparing)
+    _check_programs(made, counts, 2, comparing)
+
+
+def test_results_with_attributes(counts: list[str]) -> None:
+    class Labelling(Layer):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.linear(x)
+            x.label = 2.0  # type: ignore[attr-defined]
+            return x
+
+    def reading(model: Any, x: torch.Tensor) -> Any:
+        for layer in model.layers:
+            x = layer(x)
+            x = x * getattr(x, "label", 3.0)
+        return x
+
+    _check_programs(Stack(*(Labelling() for _ in range(3))), counts, 0, reading)
+
+
+def test_a_module_with_a_number_that_varies_is_called_again() -> None:
+    def twice(model: Any, x: torch.Tensor) -> Any:
+        for _ in range(3):
+            x = model.layers[0](x)
+        return x
+
+    model = Running(Stack(Layer()), twice)
+    compiled, x = capture.compile(model, fullgraph=True), torch.randn(2, 4)
+    for scale in (0.5, 0.75, 1.25):
+        model.model.layers[0].scale = scale
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_literals_that_are_equal_and_others(counts: list[str]) -> None:
+    text = "one text"
+
+    class Comparing(Layer):
+        def forward(self, x: torch.Tensor, given: Any) -> torch.Tensor:  # type: ignore[override]
+            return self.linear(x) * (2.0 if given is text else 3.0)
+
+    class Getting(Layer):
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.linear(x), self.table["text"]
+
+    def giving(model: Any, x: torch.Tensor) -> Any:
+        for number, layer in enumerate(model.layers):
+            x = layer(x, "".join(["one", " text"]) if number % 2 else text)
+        return x
+
+    def taking(model: Any, x: torch.Tensor) -> Any:
+        for layer in model.layers:
+            x, given = layer(x)
+            x = x * (2.0 if given is layer.table["text"] else 3.0)
+        return x
+
+    model, x = Running(Stack(*(Comparing() for _ in range(4))), giving), torch.randn(2, 4)
+    torch.testing.assert_close(capture.compile(model)(x), model(x))
+    layers = [Getting() for _ in range(4)]
+    for layer in layers:
+        layer.table["text"] = "".join(["another", " text"])  # type: ignore[assignment]
+    model = Running(Stack(*layers), taking)
+    torch.testing.assert_close(capture.compile(model)(x), model(x))
+
+
+def test_generators_that_calls_are_given_end_in_time(counts: list[str]) -> None:
+    notes: list[str] = []
+
+    def numbers() -> Iterator[float]:
+        try:
+            yield 1.0
+        finally:
+            notes.append("end")
+
+    def noting(model: Any, x: torch.Tensor) -> Any:
+        for layer in model.layers:
+            given: Any = numbers()
+            next(given)
+            x, _ = layer(x, (given, 1))
+            given = None
+            notes.append("next")
+        return x
+
+    model, x = Running(Stack(*(Returning(lambda self, given: 1) for _ in range(3))), noting), torch.randn(2, 4)
+    expected = model(x)
+    told = notes[:]
+    notes.clear()
+    compiled = capture.compile(model, fullgraph=True)
+    torch.testing.assert_close(compiled(x), expected)
+    assert notes == told
+
+
+def test_code_of_the_program_is_not_run_to_compare() -> None:
+    notes: list[Any] = []
+
+    class Plain:
+        __slots__ = ("factor",)
+
+        def __init__(self) -> None:
+            self.factor = 2.0
+
+    class Noting:
+        @property
+        def factor(self) -> float:
+            notes.append("factor")
+            return 3.0
+
+    class Items(list[float]):
+        def __getitem__(self, key: Any) -> Any:
+            notes.append(key)
+            return super().__getitem__(key)
+
+    class Asking(Layer):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            table: Any = self.table
+            return self.linear(x) * table["setting"].factor * table["items"][0]
+
+    layers: list[Any] = [Asking() for _ in range(4)]
+    for number, layer in enumerate(layers):
+        layer.table["setting"] = Noting() if number == 2 else Plain()
+        layer.table["items"] = Items([2.0]) if number == 3 else [2.0]
+    model, x = Stack(*layers), torch.randn(2, 4)
+    expected = model(x)
+    told = notes[:]
+    notes.clear()
+    torch.testing.assert_close(capture.compile(model)(x), expected)
+    assert notes == told
+
+
+def test_few_plans_are_made_of_calls_that_none_is_like(counts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def planning(*args: Any) -> Any:
+        made.append(args)
+        return planned(*args)
+
+    monkeypatch.setattr(repeats, "planned", planning)
+    for scales, repeated in (((0.5, None), 23), ((None, None), 16)):
+        made.clear()
+        counts.clear()
+        layers = [Layer(scales[number % 2] or 1.0 + number // 2) for number in range(48)]
+        model, x = Stack(*layers), torch.randn(2, 4)
+        torch.testing.assert_close(capture.compile(model)(x), model(x))
+        assert len(counts) == repeated
+        assert len(made) <= 16

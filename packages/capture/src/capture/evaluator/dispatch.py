@@ -514,6 +514,7 @@ def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
     first, second = (a.origin, b.origin) if a.origin is not None else (b.origin, a.origin)
     if type(a.value) is int and a.value in KEPT_INTEGERS:
         return True
+    m.identity.literals_told += 1
     if type(a.value) is not str and (m.builder.is_made(a.value) or m.builder.is_made(b.value)):
         return same  # each run makes another, which is nothing else
     if first is not None and second is not None and first != second:

@@ -6,27 +6,28 @@ In: a call that was evaluated, and the guards, nodes and inputs there were when 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from torch import fx
 
+from capture._native import address
 from capture.guards import Guard, GuardKind
 from capture.guards.holding import ASKED
 from capture.sources import Closure, ClosureCell, Const, ReadFrom, Source
 from capture.variables.base import Args, Kwargs, Variable
-from capture.variables.constants import CONSTANT_TYPES, Constant
+from capture.variables.constants import CONSTANT_TYPES, KEPT_INTEGERS, SINGLETON_TYPES, Constant
 from capture.variables.functions import Cell, Function
 from capture.variables.modules import Module
-from capture.variables.placeholders import Lazy, resolved
+from capture.variables.placeholders import resolved
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
 from symshapes import FakeTensor, dataclass
 
 from .builder import Inputs
 from .guards import GuardTable
-from .likeness import Likeness, likeness
+from .likeness import Likeness, held_in, likeness
 from .recorder import GraphRecorder
 
 
@@ -53,12 +54,27 @@ class Call:
     mutations: int
     left_behind: int
     made: int
-    result: Variable | None = None
+    result: Variable | Made | None = None
     last_step: int = 0
     #: How much there was in the end: nodes, guards, entries that were read, inputs.
     ends: tuple[int, int, int, int] = (0, 0, 0, 0)
     plan: Plan | None = None
     """Made when it is first asked for."""
+    used: bool = False
+    """Whether any call repeated it."""
+
+    @property
+    def given(self) -> Args:
+        """All arguments but the module."""
+        return [*self.args[1:], *self.kwargs.values()]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A tuple or list that a call made and gave, and what it held by then."""
+
+    cls: type
+    items: list[Variable | Made]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +121,8 @@ class Plan:
     #: Of a tensor among these, what is seen of it.
     likenesses: dict[int, Likeness | None]
     calls: list[fx.Node]
+    #: The places of literals in what it gave, by the identity of their variables.
+    literals: dict[int, int]
 
 
 class NoExample(Exception):
@@ -165,8 +183,6 @@ def planned(call: Call, guards: GuardTable, recorder: GraphRecorder, inputs: Inp
     nodes, count, entries, met = call.ends
     calls = recorder.graph.made[call.made : nodes]
     _check_calls(calls, recorder.recorded)
-    assert call.result is not None
-    _check_result(call, call.result)
     places = _Places(call.module)
     facts: list[Fact] = []
     for number, guard in enumerate(guards.first(count)):
@@ -195,7 +211,12 @@ def planned(call: Call, guards: GuardTable, recorder: GraphRecorder, inputs: Inp
         found.append((at, value, variable, lines.get(at, "")))
         if isinstance(variable, Tensor):
             likenesses[at] = likeness(recorder, variable)
-    return Plan(places.listed, places.values(), facts, reached, found, likenesses, calls)
+    literals = {}
+    for literal in _literals(call.result):
+        at = places.at(literal.origin)
+        if at is not None:
+            literals[address(literal)] = at
+    return Plan(places.listed, places.values(), facts, reached, found, likenesses, calls, literals)
 
 
 def _fact(guard: Guard, places: _Places, is_new: bool) -> Fact | None:
@@ -238,27 +259,62 @@ def _check_calls(made: Iterable[fx.Node], recorded: Container[fx.Node]) -> None:
             continue
         if node not in recorded and node.target is not operator.getitem:
             raise NoExample
+        if node in recorded and not all(type(each.meta.get("val")) is FakeTensor for each in node.all_input_nodes):
+            raise NoExample  # a number that varies
         if meta.get("risk") or "caught" in meta or "checkpoint" in meta or ("effect" in meta and not meta.get("draws")):
             raise NoExample
 
 
-def _check_result(call: Call, value: Variable) -> None:
-    """Raise where another call's result could not be made like it."""
+def result_of(call: Call, value: Variable) -> Variable | Made:
+    """What a call that is just over gave, as it is now: what it holds may change later. Raises ``NoExample`` where another's is made
+    otherwise."""
+    return _result(call, value, {address(each) for given in call.given for each in held_in(given)}, {})
+
+
+def _result(call: Call, value: Variable, given: set[int], made: dict[int, Made]) -> Variable | Made:
+    if address(value) in given:
+        return value
     value = resolved(value)
-    if isinstance(value, (Tensor, Lazy)) or (type(value) is Constant and type(value.value) in CONSTANT_TYPES):
-        return
-    if not (is_new_tuple(value) or is_new_list(value, call)):
+    if address(value) in given or (type(value) is Constant and _is_one_object(value)):
+        return value
+    if isinstance(value, Tensor) and not value.given:
+        return value
+    found = made.get(address(value))
+    if found is not None:
+        return found
+    if not (_is_new_tuple(value) or _is_new_list(value, call)):
         raise NoExample
     assert isinstance(value, (Tuple, List))
-    for item in value.items:
-        _check_result(call, item)
+    result = made[address(value)] = Made(value.cls, [])
+    result.items.extend([_result(call, item, given, made) for item in value.items])
+    return result
 
 
-def is_new_tuple(value: Variable) -> bool:
+def _is_one_object(literal: Constant) -> bool:
+    """Whether a literal is the same object each time, or that which is read at a place."""
+    value = literal.value
+    return (
+        type(value) in SINGLETON_TYPES
+        or (type(value) is int and value in KEPT_INTEGERS)
+        or literal.in_code
+        or (literal.origin is not None and type(value) in CONSTANT_TYPES)
+    )
+
+
+def _literals(result: Variable | Made | None) -> Iterator[Constant]:
+    """Those in a result that were read somewhere."""
+    if isinstance(result, Made):
+        for item in result.items:
+            yield from _literals(item)
+    elif type(result) is Constant and result.origin is not None:
+        yield result
+
+
+def _is_new_tuple(value: Variable) -> bool:
     """Whether it is a plain tuple of the frame's."""
-    return type(value) is Tuple and value.cls is tuple and value.source is None
+    return type(value) is Tuple and value.cls is tuple and value.source is None and value.literal is None
 
 
-def is_new_list(value: Variable, call: Call) -> bool:
+def _is_new_list(value: Variable, call: Call) -> bool:
     """Whether it is a plain list that was made in a call."""
     return type(value) is List and value.cls is list and value.source is None and value.step > call.step

@@ -49,6 +49,8 @@ class ObjectIdentity:
         self._hashed: dict[int, Variable] = {}
         #: Whether ``id`` of an object is an element or a key of something.
         self.has_ids = False
+        #: Counts the program's questions whether literals are one object.
+        self.literals_told = 0
 
     @property
     def hashed(self) -> int:

@@ -1,4 +1,4 @@
-"""Whether two calls are given the same, as far as an evaluation can tell: equal constants, results with equal metadata, the very same else.
+"""Whether two calls are given the same, as far as an evaluation can tell: the same constants, results with equal metadata, the very same else.
 
 In: arguments of a call that was evaluated, and of one that is to be. Out: which result stands where the other stood.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import fx
 
-from capture._native import address, exactly_equal
+from capture._native import address
+from capture.sources import Source
 from capture.variables.base import Variable
-from capture.variables.constants import CONSTANT_TYPES, Constant, Known
+from capture.variables.constants import KEPT_INTEGERS, SINGLETON_TYPES, Constant, Known
 from capture.variables.modules import Module
 from capture.variables.placeholders import Lazy, resolved
 from capture.variables.sequences import Tuple
@@ -49,6 +50,25 @@ def likeness(recorder: GraphRecorder, tensor: Tensor) -> Likeness | None:
     return Likeness(tensor.cls, meta, fake.requires_grad, fake.is_leaf, known)
 
 
+def held_in(variable: Variable) -> Iterator[Variable]:
+    """A value, what it turned out to be, and the same of what it holds in tuples."""
+    yield variable
+    value = resolved(variable)
+    if value is not variable:
+        yield value
+    if type(value) is Tuple:
+        for item in value.items:
+            yield from held_in(item)
+
+
+def can_match(variable: Variable) -> bool:
+    """Whether a value may stand for another, or another for it: what else there is, nobody is to hold on to."""
+    value = resolved(variable)
+    if type(value) is Tuple:
+        return all(map(can_match, value.items))
+    return isinstance(value, (Lazy, Constant, Known, Module, Tensor))
+
+
 def tensors_in(variable: Variable) -> Iterator[Tensor]:
     """The tensors that a value is or, in tuples, holds."""
     value = resolved(variable)
@@ -57,6 +77,20 @@ def tensors_in(variable: Variable) -> Iterator[Tensor]:
     elif type(value) is Tuple:
         for item in value.items:
             yield from tensors_in(item)
+
+
+def places_of(variable: Variable, builder: VariableBuilder) -> Iterator[Source]:
+    """Where a value, or what it holds in tuples, is read from outside."""
+    value = resolved(variable)
+    if value.source is not None:
+        yield value.source
+    if isinstance(value, Lazy):
+        met = builder.met(value.value)
+        if met is not None and met.source is not None:
+            yield met.source
+    elif type(value) is Tuple:
+        for item in value.items:
+            yield from places_of(item, builder)
 
 
 class Matching:
@@ -69,16 +103,17 @@ class Matching:
         #: What stands in the place of a tensor.
         self.tensors: dict[fx.Node, Tensor] = {}
         self._taken: set[fx.Node] = set()
-        #: The same of what was passed on without being looked at.
-        self.unseen: dict[int, Variable] = {}
+        #: The same of arguments, and of what they hold in tuples, by identity.
+        self.given: dict[int, Variable] = {}
         #: Inputs that nobody has looked at yet, which have to turn out to be what the earlier call had.
         self.waiting: list[tuple[Lazy, Variable]] = []
 
     def match(self, was: Variable, now: Variable) -> bool:
         """Whether one stands for the other. An input that the earlier call did not look at may be any other."""
+        self.given[address(was)] = now
         was, now = resolved(was), resolved(now)
+        self.given[address(was)] = now
         if isinstance(was, Lazy):
-            self.unseen[address(was)] = now
             return was is now
         if isinstance(now, Lazy):
             self.waiting.append((now, was))
@@ -126,5 +161,9 @@ class Matching:
 
 
 def _are_equal(was: Any, now: Any) -> bool:
-    """Whether two constants are equal in all that a program can ask of them but which object each is."""
-    return was is now or (type(was) in CONSTANT_TYPES and exactly_equal(was, now))
+    """Whether two constants are one object, or equal ones of which there is one object each."""
+    if was is now:
+        return True
+    if type(was) is not type(now) or was != now:
+        return False
+    return type(was) in SINGLETON_TYPES or (type(was) is int and was in KEPT_INTEGERS)

@@ -133,6 +133,8 @@ class GraphRecorder:
         self.recorded: set[fx.Node] = set()
         #: Counts changes of torch's settings.
         self.settings_set = 0
+        #: Counts the program's questions how often tensors were written to.
+        self.versions_told = 0
         #: Counts the program's questions whether gradients are computed.
         self.asked_grad = 0
         self.autocast_nesting_change = 0
@@ -738,6 +740,7 @@ class GraphRecorder:
         apart = any(fake is each for each in self.graph.uncounted)
         if fake.is_inference() or not (apart or all(_torch.inside(each).storage_key is not key for each in inputs)):
             raise Unsupported("Tensor._version of what shares its memory with a tensor from outside")
+        self.versions_told += 1
         self._need_views()
         return int(fake._version)
 

@@ -5,7 +5,8 @@ guards on what a call read of its module hold of another module, too, and the ar
 the same calls in the graph, on its own parameters. They are recorded, and the guards added, without evaluating anything.
 
 In: calls of functions whose first argument is a module from outside, as they begin and end. Out: for a call that equals one before
-it, its result. Calls that do more than to compute (change objects, set torch's settings, write to tensors) are no examples.
+it, its result. Calls that do more than to compute (change objects, set torch's settings, write to tensors) are no examples, nor are those of what
+the frame made itself, those that are given parts of the module or what that is part of, and those that give what nobody looked at.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from capture.variables.tensors import Tensor
 from symshapes import FakeTensor, dataclass
 
 from .builder import Inputs, VariableBuilder
-from .examples import Call, Fact, NoExample, Plan, is_new_list, is_new_tuple, planned
+from .examples import Call, Fact, Made, NoExample, Plan, planned, result_of
 from .guards import GuardTable
-from .likeness import Likeness, Matching, likeness, tensors_in
+from .likeness import Likeness, Matching, can_match, likeness, places_of, tensors_in
 from .recorder import GraphRecorder
 from .side_effects import SideEffects
 from .state import EvaluationState
@@ -46,6 +47,8 @@ from .within_reach import WithinReach
 _APART = "calls that are alike"
 #: So many such calls of one function are noted of which none repeats another; as many examples of one are kept.
 _MOST = 4
+#: So many plans are made of calls of one function, for the time that takes grows with all that was evaluated.
+_MOST_PLANS = 16
 
 
 class Repeats:
@@ -72,6 +75,8 @@ class Repeats:
         self._calls: dict[Any, list[Call]] = {}
         #: In the same way, how many of its calls in a row repeated none.
         self._in_vain: dict[Any, int] = {}
+        #: The same of plans that were made: each looks through all guards.
+        self._plans: dict[Any, int] = {}
         self._is_on = config.repeat_equal_calls and _APART not in effects.ran_ahead
         self._within_reach = WithinReach(effects)
         #: How many repeated one.
@@ -81,16 +86,20 @@ class Repeats:
         """Let go of the program's objects."""
         self._calls.clear()
         self._in_vain.clear()
+        self._plans.clear()
 
     def begin(self, function: Function, args: Args, kwargs: Kwargs, resumable: bool) -> Call | Variable | None:
         """A call is about to be evaluated: its result if it repeats one before it; else what is to be told of its end, if anything."""
         module = resolved(args[0])
         if not self._is_on or not isinstance(module, Module) or not _has_parts(module.value):
             return None
-        if not self._is_quiet(module):
+        if function.real is None or not self._is_quiet(module):
+            return None  # one of the frame's own has what the frame has at hand
+        given = (*args[1:], *kwargs.values())
+        if any(not can_match(each) or self._is_of(module, each) for each in given):
             return None
         likenesses: dict[fx.Node, Likeness] = {}
-        for argument in (*args[1:], *kwargs.values()):
+        for argument in given:
             for tensor in tensors_in(argument):
                 like = likenesses.get(tensor.node) or likeness(self._recorder, tensor)
                 if like is None:
@@ -104,6 +113,7 @@ class Repeats:
             if call.resumable is resumable and call.function is function:
                 result = self._repeat(call, module, args, kwargs)
                 if result is not None:
+                    call.used = True
                     self._in_vain[key] = 0
                     self.count += 1
                     return result
@@ -124,7 +134,11 @@ class Repeats:
         recorded = sum(map(recorder.recorded.__contains__, islice(recorder.graph.made, call.made, None)))
         if self._left_behind() - call.left_behind != recorded:
             return
-        call.result, call.last_step = result, state.step
+        try:
+            call.result = result_of(call, result)
+        except NoExample:
+            return
+        call.last_step = state.step
         instructions, entered, asked_grad = call.counts
         call.counts = (
             state.instructions - instructions,
@@ -134,7 +148,8 @@ class Repeats:
         call.ends = len(recorder.graph.made), self._guards.count, self._guards.reached_count, len(self._inputs)
         calls = self._calls.setdefault(call.key, [])
         calls.append(call)
-        del calls[:-_MOST]
+        if len(calls) > _MOST:  # the oldest of those that none repeated, if there is one
+            calls.remove(next((each for each in calls[:-1] if not each.used), calls[0]))
 
     # What tells whether a call only computes
 
@@ -162,15 +177,21 @@ class Repeats:
             and not state.may_catch()
         )
 
+    def _is_of(self, module: Module, argument: Variable) -> bool:
+        """Whether an argument is a part of a module, or that of it: no guard tells which of them what is read of it is read of."""
+        own = module.source
+        assert own is not None
+        return any(own in place.path or place in own.path for place in places_of(argument, self._builder))
+
     def _marks(self) -> tuple[Any, ...]:
         """What changes as a program does more than to compute."""
         m, state, effects, recorder, builder = self._m, self._state, self._effects, self._recorder, self._builder
         mode, env = recorder.fake_mode, recorder.dynamic_sizes.env
         return (
-            mode.writes, mode.lasting, recorder.doubtful, recorder.numbers_met, builder.stand_ins, len(recorder.placed),
+            mode.writes, mode.lasting, recorder.doubtful, recorder.numbers_met, recorder.versions_told, builder.stand_ins, len(recorder.placed),
             len(recorder.autograd.acts), len(recorder.autograd.given_up), recorder.autocast_nesting,
             len(env.guards), env.unbacked_count, len(env.runtime_asserts), len(env.sources),
-            m.identity.hashed, m.identity.has_ids, m.calls.suspended,
+            m.identity.hashed, m.identity.has_ids, m.identity.literals_told, m.calls.suspended,
             len(effects.context_variables), len(effects.contexts), len(effects.announced), len(effects.remembered),
             len(effects.counted), len(effects.globals_let_go), len(effects.listeners), len(effects.limits),
             effects.outside, len(state.followed), state.lost_cell, len(m.classes.made),
@@ -203,6 +224,10 @@ class Repeats:
             if not matching.match(was, now):
                 return None
         if call.plan is None:
+            key = address(call.function.code), address(call.module.cls)
+            plans = self._plans[key] = self._plans.get(key, 0) + 1
+            if plans > _MOST_PLANS:
+                return None
             try:
                 call.plan = planned(call, self._guards, self._recorder, self._inputs)
             except NoExample:
@@ -214,7 +239,8 @@ class Repeats:
         variables = _Nodes(self._recorder, matching.tensors)
         try:
             self._record(call, variables)
-            result = self._rebuilt(call, call.result, variables, matching)
+            literals = {each: Constant(found.values[at], found.sources[at]) for each, at in call.plan.literals.items()}
+            result = self._rebuilt(call.result, variables, {**matching.given, **literals}, {})
         except (Unsupported, SymbolicRaise, NoExample) as problem:
             # The graph has some of its calls by now.
             self._effects.ran_ahead.add(_APART)
@@ -232,6 +258,8 @@ class Repeats:
         values: list[Any] = [module.value]
         add_source, add_value = sources.append, values.append
         for place in plan.places:
+            if type(values[place.base]) is not type(plan.values[place.base]):
+                return None  # reading it could run code of the program's
             add_source(place.at(sources))
             try:
                 add_value(place.read(values))
@@ -252,7 +280,7 @@ class Repeats:
             shared[at] |= shared[place.base]
         found = _Found(sources, values, plan.values, shared)
         for fact in plan.facts:
-            if not shared[fact.place] and not self._holds(fact, found):
+            if not found.has_it(fact) and not self._holds(fact, found):
                 return None
         for table, _, key in plan.reached:
             if not holds(GuardKind.HAS_KEY, values[table], key):
@@ -288,14 +316,18 @@ class Repeats:
     def _take_over(self, plan: Plan, found: _Found, tensors: dict[fx.Node, Tensor]) -> bool:
         """Guard of another module what was guarded of the first, and meet what it has; whether its tensors are alike, too."""
         sources, values, guards = found.sources, found.values, self._guards
+        # What both modules have is known by where the first one has it.
+        known = [
+            each if at == 0 or not found.shared[at] else plan.places[at - 1].source for at, each in enumerate(sources)
+        ]
         for fact in plan.facts:
-            if found.shared[fact.place] or fact.kind is GuardKind.TENSOR:
+            if found.has_it(fact) or fact.kind is GuardKind.TENSOR:
                 continue
             expected = fact.expected
             if fact.others:
-                others = tuple([source if at is None else sources[at] for at, source in fact.others])
+                others = tuple([source if at is None else known[at] for at, source in fact.others])
                 expected = others if fact.kind is GuardKind.DISTINCT else others[0]
-            guards.put(sources[fact.place], fact.kind, expected, fact.line)
+            guards.put(known[fact.place], fact.kind, expected, fact.line)
         for table, entry, key in plan.reached:
             if not found.shared[table]:
                 guards.reach_entry(Lazy(values[entry], sources[entry]), sources[table], key)
@@ -346,25 +378,26 @@ class Repeats:
             return Slice(*[self._argument(each, variables) for each in (value.start, value.stop, value.step)])
         raise NoExample
 
-    def _rebuilt(self, call: Call, value: Variable | None, variables: _Nodes, matching: Matching) -> Variable:
+    def _rebuilt(
+        self, value: Variable | Made | None, variables: _Nodes, instead: dict[int, Variable], made: dict[int, Variable]
+    ) -> Variable:
         """A result like another's."""
+        if isinstance(value, Made):
+            found = made.get(address(value))
+            if found is None:
+                items = [self._rebuilt(item, variables, instead, made) for item in value.items]
+                found = self._builder.new_tuple(items) if value.cls is tuple else self._effects.created(List(items))
+                made[address(value)] = found
+            return found
         assert value is not None
+        found = instead.get(address(value))
+        if found is not None:
+            return found
         value = resolved(value)
-        if isinstance(value, Lazy):
-            found = matching.unseen.get(address(value))
-            if found is not None:
-                return found
-        elif isinstance(value, Tensor):
+        if isinstance(value, Tensor):
             return variables[value.node]
-        elif type(value) is Constant and type(value.value) in CONSTANT_TYPES:
-            return Constant(value.value)
-        elif is_new_tuple(value):
-            assert isinstance(value, Tuple)
-            return self._builder.new_tuple([self._rebuilt(call, item, variables, matching) for item in value.items])
-        elif is_new_list(value, call):
-            assert isinstance(value, List)
-            items = [self._rebuilt(call, item, variables, matching) for item in value.items]
-            return self._effects.created(List(items))
+        if type(value) is Constant:
+            return value
         raise NoExample
 
 
@@ -377,6 +410,10 @@ class _Found:
     values: list[Any]
     was: list[Any]
     shared: list[bool]
+
+    def has_it(self, fact: Fact) -> bool:
+        """Whether a fact is of the very objects that the first module has: it is guarded of them."""
+        return self.shared[fact.place] and all(at is None or self.shared[at] for at, _ in fact.others)
 
 
 class _Nodes:

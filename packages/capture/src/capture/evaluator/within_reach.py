@@ -11,11 +11,19 @@ from capture._native import address
 from capture.sources import Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant, Known
+from capture.variables.functions import Cell, Function, Method
+from capture.variables.mappings import Dict
+from capture.variables.modules import Module
+from capture.variables.objects import Object
 from capture.variables.placeholders import resolved
 from capture.variables.reconstruction import CannotReconstruct
-from capture.variables.tensors import Tensor
+from capture.variables.sequences import List, Tuple
+from capture.variables.sets import Set
 
 from .side_effects import SideEffects
+
+#: What notes each of its changes: not so iterators, which go on as they are asked, and tensors, which are written to.
+_TELLING = frozenset({Tuple, List, Dict, Set, Object, Cell, Function, Method, Module})
 
 
 class WithinReach:
@@ -59,12 +67,12 @@ def _held_by(changed: list[Variable]) -> set[int] | None:
         waiting = [value for each in changed for value in each.written()]
         while waiting:
             each = resolved(waiting.pop())
-            if each.source is not None or isinstance(each, (Constant, Known)) or address(each) in held:
+            if each.source is not None or type(each) is Constant or address(each) in held:
                 continue
-            if isinstance(each, Tensor):
-                if each.given:
-                    return None
+            if isinstance(each, Known) and not each.made_here:
                 continue
+            if type(each) not in _TELLING:
+                return None
             parts = [part for part in (each, each.payload, each.holder) if part is not None]
             held.update(map(address, parts))
             for part in parts:

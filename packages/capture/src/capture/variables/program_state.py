@@ -25,6 +25,8 @@ class Identity(Protocol[V_contra]):
 
     #: Whether ``id`` of an object is an element or a key of something.
     has_ids: bool
+    #: Counts the program's questions whether literals are one object.
+    literals_told: int
 
     @property
     def hashed(self) -> int:
