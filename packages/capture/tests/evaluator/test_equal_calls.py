@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import capture
@@ -461,6 +462,44 @@ class Writing(Layer):
 
 def test_layers_that_write(counts: list[str]) -> None:
     _check(Stack(*(Writing() for _ in range(4))), counts, 0)
+
+
+class Inplace(Layer):
+    """One that writes to what it made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.5, inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        y.view(-1).add_(1.0)
+        return self.drop(y.relu_() * 2.0) + F.dropout(x, 0.25)
+
+
+class OnGiven(Inplace):
+    """One that writes to what it is given."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.mul_(2.0))
+
+
+class OnViews(Inplace):
+    """One that writes to what it is given, through a view."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.view(-1)
+        y.mul_(2.0)
+        return self.linear(x + y.sum())
+
+
+@pytest.mark.parametrize(("kind", "repeated"), [(Inplace, 3), (OnGiven, 0), (OnViews, 0)])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_layers_that_write_to_what_they_made(
+    kind: Callable[[], nn.Module], repeated: int, gradients: bool, counts: list[str]
+) -> None:
+    with torch.set_grad_enabled(gradients):
+        _check(Stack(*(kind() for _ in range(4))), counts, repeated)
 
 
 class Breaking(Stack):

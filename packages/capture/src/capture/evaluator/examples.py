@@ -6,7 +6,7 @@ In: a call that was evaluated, and the guards, nodes and inputs there were when 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -54,6 +54,7 @@ class Call:
     mutations: int
     left_behind: int
     made: int
+    written: int
     result: Variable | Made | None = None
     last_step: int = 0
     #: How much there was in the end: nodes, guards, entries that were read, inputs.
@@ -249,11 +250,16 @@ def _fact(guard: Guard, places: _Places, is_new: bool) -> Fact | None:
     return None
 
 
+def parts_of(value: Any) -> Sequence[Any]:
+    """What a call gives, one by one."""
+    return value if isinstance(value, (tuple, list)) else (value,)
+
+
 def _check_calls(made: Iterable[fx.Node], recorded: Container[fx.Node]) -> None:
-    """Raise where nodes are more than calls that only compute, and draw random numbers."""
+    """Raise where nodes are more than calls that only compute, draw random numbers, and write to what they made."""
     for node in made:
-        value, meta = node.meta.get("val"), node.meta
-        if not all(type(each) is FakeTensor for each in (value if isinstance(value, (tuple, list)) else (value,))):
+        meta = node.meta
+        if not all(type(each) is FakeTensor for each in parts_of(meta.get("val"))):
             raise NoExample
         if node.op == "placeholder":
             continue
@@ -261,7 +267,12 @@ def _check_calls(made: Iterable[fx.Node], recorded: Container[fx.Node]) -> None:
             raise NoExample
         if node in recorded and not all(type(each.meta.get("val")) is FakeTensor for each in node.all_input_nodes):
             raise NoExample  # a number that varies
-        if meta.get("risk") or "caught" in meta or "checkpoint" in meta or ("effect" in meta and not meta.get("draws")):
+        if (
+            meta.get("risk")
+            or "caught" in meta
+            or "checkpoint" in meta
+            or not (meta.get("effect", "write") == "write" or meta.get("draws"))
+        ):
             raise NoExample
 
 

@@ -5,8 +5,9 @@ guards on what a call read of its module hold of another module, too, and the ar
 the same calls in the graph, on its own parameters. They are recorded, and the guards added, without evaluating anything.
 
 In: calls of functions whose first argument is a module from outside, as they begin and end. Out: for a call that equals one before
-it, its result. Calls that do more than to compute (change objects, set torch's settings, write to tensors) are no examples, nor are those of what
-the frame made itself, those that are given parts of the module or what that is part of, and those that give what nobody looked at.
+it, its result. Calls that do more than to compute (change objects, set torch's settings, write to tensors that were there before) are no
+examples; nor are calls of functions that the frame made itself, those that are given a part of the module or what it is part of, and
+those that give what nobody looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import fx
 
 from capture import config
 from capture._native import address
+from capture._torch import inside
 from capture.errors import EvaluateAgain, Unsupported
 from capture.guards import GuardKind
 from capture.guards.holding import ASKED, holds
@@ -35,7 +37,7 @@ from capture.variables.tensors import Tensor
 from symshapes import FakeTensor, dataclass
 
 from .builder import Inputs, VariableBuilder
-from .examples import Call, Fact, Made, NoExample, Plan, planned, result_of
+from .examples import Call, Fact, Made, NoExample, Plan, parts_of, planned, result_of
 from .guards import GuardTable
 from .likeness import Likeness, Matching, can_match, likeness, places_of, tensors_in
 from .recorder import GraphRecorder
@@ -121,7 +123,7 @@ class Repeats:
         effects, recorder = self._effects, self._recorder
         return Call(
             key, function, module, args, kwargs, resumable, likenesses, self._marks(), recorder.settings_set,
-            effects.outside, self._state.step, self._guards.count, self._counts(), len(effects.mutated_at), self._left_behind(), len(recorder.graph.made),
+            effects.outside, self._state.step, self._guards.count, self._counts(), len(effects.mutated_at), self._left_behind(), len(recorder.graph.made), len(recorder.fake_mode.write_log),
         )  # fmt: skip
 
     def end(self, call: Call, result: Variable) -> None:
@@ -131,6 +133,8 @@ class Repeats:
             return
         if any(step <= call.step for _, step in islice(effects.mutated_at, call.mutations, None)):
             return  # of what may have been there before
+        if self._wrote_to_others(call):
+            return
         recorded = sum(map(recorder.recorded.__contains__, islice(recorder.graph.made, call.made, None)))
         if self._left_behind() - call.left_behind != recorded:
             return
@@ -188,7 +192,7 @@ class Repeats:
         m, state, effects, recorder, builder = self._m, self._state, self._effects, self._recorder, self._builder
         mode, env = recorder.fake_mode, recorder.dynamic_sizes.env
         return (
-            mode.writes, mode.lasting, recorder.doubtful, recorder.numbers_met, recorder.versions_told, builder.stand_ins, len(recorder.placed),
+            len(mode.unsaid), mode.lasting, recorder.doubtful, recorder.numbers_met, recorder.versions_told, builder.stand_ins, len(recorder.placed),
             len(recorder.autograd.acts), len(recorder.autograd.given_up), recorder.autocast_nesting,
             len(env.guards), env.unbacked_count, len(env.runtime_asserts), len(env.sources),
             m.identity.hashed, m.identity.has_ids, m.identity.literals_told, m.calls.suspended,
@@ -196,6 +200,15 @@ class Repeats:
             len(effects.counted), len(effects.globals_let_go), len(effects.listeners), len(effects.limits),
             effects.outside, len(state.followed), state.lost_cell, len(m.classes.made),
         )  # fmt: skip
+
+    def _wrote_to_others(self, call: Call) -> bool:
+        """Whether a call wrote to memory that it did not make itself."""
+        written = set(islice(self._recorder.fake_mode.write_log, call.written, None))
+        return bool(written) and any(
+            isinstance(each, torch.Tensor) and inside(each).storage_key in written
+            for node in islice(self._recorder.graph.made, call.made)
+            for each in parts_of(node.meta.get("val"))
+        )
 
     def _left_behind(self) -> int:
         """How often the program did what an evaluation cannot take back, beside changing objects."""
