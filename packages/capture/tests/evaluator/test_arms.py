@@ -57,6 +57,19 @@ def with_an_else(x: Tensor) -> Any:
 
 
 @whole
+def what_is_known_of_other_tensors_stays(x: Tensor) -> Any:
+    layers, h = torch.tensor(2), x * 2
+    for _ in range(2):
+        if not torch.isfinite(h).all():
+            h = torch.clamp(h, min=-1.0, max=1.0)
+        if torch.rand([]) < 0.0:
+            h = h * 100
+        if layers > 1:
+            h = h + 1
+    return h
+
+
+@whole
 def an_expression(x: Tensor) -> Any:
     return (x.cos() if x.sum() > 0 else x.sin()) * 2
 

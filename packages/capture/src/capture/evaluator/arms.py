@@ -191,7 +191,7 @@ def _with_more(m: Machine, frame: Frame, condition: Tensor, starts: tuple[int, i
             or len(calls) > _CHEAP
             or any(_does_more(call) or (callable(call.target) and is_programs_own(call.target)) for call in calls)
         ):
-            m.recorder.forget(calls)
+            m.recorder.forget(calls, computed=not any(map(_does_more, calls)))
             return condition, starts
         jumps_if = "TRUE" in jump.name
         if settled(ops, jump.target) == settled(ops, starts[1 - at]):
@@ -339,7 +339,7 @@ def _called(
     """The results of the branch, whose calls are taken out of the graph."""
     gone = [call for arm in arms for call in arm.calls]
     if not pairs:
-        m.recorder.forget(gone)
+        m.recorder.forget(gone, computed=True)
         return []
     for one, other in pairs:
         _require_alike(one, other)
@@ -362,7 +362,7 @@ def _called(
         if made:
             graphs.append(m.subgraphs.graph_of(arm.calls, taken, made))
     values = _values(m, [one for one, _ in pairs], list(free))
-    items = m.subgraphs.called(Branch(graphs, ways), [condition.node, *free], values, gone)
+    items = m.subgraphs.called(Branch(graphs, ways), [condition.node, *free], values, gone, computed=True)
     recorder = m.recorder
     for item, storages in zip(items, shared, strict=True):
         assert isinstance(item, Tensor)

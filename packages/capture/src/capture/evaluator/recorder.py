@@ -686,10 +686,11 @@ class GraphRecorder:
         node.meta |= {"val": None, "step": self._state.step, "effect": "other"}
         return node
 
-    def forget(self, nodes: Sequence[fx.Node]) -> None:
-        """Take calls out of the graph; nobody may know their values any more."""
+    def forget(self, nodes: Sequence[fx.Node], *, computed: bool = False) -> None:
+        """Take calls out of the graph; nobody may know their values any more. `computed`: they did nothing but to compute these."""
         gone = set(nodes)
-        self._scalars.forget()
+        if not computed:
+            self._scalars.forget()
         for node in reversed(nodes):
             self.graph.graph.erase_node(node)
         for key in [key for key, tensor in self.fakes.items() if tensor.node in gone]:

@@ -382,11 +382,17 @@ class Subgraphs:
             return connected(apart, [node.meta["val"] for node in operands])
 
     def called(
-        self, operation: ControlFlow, arguments: Sequence[fx.Node], values: Sequence[Any], gone: Sequence[fx.Node]
+        self,
+        operation: ControlFlow,
+        arguments: Sequence[fx.Node],
+        values: Sequence[Any],
+        gone: Sequence[fx.Node],
+        *,
+        computed: bool = False,
     ) -> list[Variable]:
-        """The values of the operation's call, in the place of the calls `gone` that are in its graphs now."""
+        """The values of the operation's call, in the place of the calls `gone` that are in its graphs now; `computed`: see ``forget``."""
         recorder = self._recorder
-        recorder.forget(gone)
+        recorder.forget(gone, computed=computed)
         refused = recorder.refusals.reason(type(operation), [n.meta["val"] for n in arguments], {}, values)
         if refused is not None:
             raise Unsupported(refused)
