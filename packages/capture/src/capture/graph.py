@@ -101,7 +101,7 @@ class GraphBuilder:
         self.placeholders: list[fx.Node] = []
         self.frozen: dict[str, torch.Tensor] = {}
         self.witnesses: list[torch.Tensor] = []
-        #: All nodes but the output, in the order in which they were made.
+        #: All nodes but the output, in the order in which they were made; also those that were taken out since.
         self.made: list[fx.Node] = []
         self.first_call: fx.Node | None = None
         #: What the graph made of the names of what is called.

@@ -63,7 +63,7 @@ def what_is_known_of_other_tensors_stays(x: Tensor) -> Any:
         if not torch.isfinite(h).all():
             h = torch.clamp(h, min=-1.0, max=1.0)
         if torch.rand([]) < 0.0:
-            h = h * 100
+            h.mul_(100.0)
         if layers > 1:
             h = h + 1
     return h
@@ -271,6 +271,53 @@ def in_comprehensions_and_generators(x: Tensor) -> Any:
     parts = [t * 2 if t > 0 else t * 3 for t in x * 1]
     total = sum(t * 2 if t > 0 else t * 3 for t in x * 1)
     return parts, total, list(map(with_an_else, x.expand(2, 3)))
+
+
+@broken
+def which_tuple_it_is(x: Tensor) -> Any:
+    pair = (x * 2, x * 3)
+    if x.sum() > 0:
+        taken = pair
+    else:
+        taken = (x * 2, x * 3)
+    return taken[0] * (2 if taken is pair else 3)
+
+
+@broken
+def which_integer_it_is(x: Tensor) -> Any:
+    many = int("1" + "000")
+    if x.sum() > 0:
+        taken = many
+    else:
+        taken = 1000
+    return x * (2 if taken is many else 3)
+
+
+@broken
+def detached_by_a_function(x: Tensor) -> Any:
+    y = h = x * 2
+    if x.sum() > 0:
+        h = h + 1
+    torch.detach_(h)
+    return x * (2 if y.requires_grad else 3)
+
+
+@broken
+def detached_by_an_overload(x: Tensor) -> Any:
+    y = h = x * 2
+    if x.sum() > 0:
+        h = h + 1
+    torch.ops.aten.detach_.default(h)
+    return x * (2 if y.requires_grad else 3)
+
+
+@whole
+def one_tuple_by_two_names(x: Tensor) -> Any:
+    if x.sum() > 0:
+        one = other = (x * 2, x * 3)
+    else:
+        one = other = (x * 4, x * 5)
+    return one[0] * (2 if one is other else 3) + other[1]
 
 
 @broken

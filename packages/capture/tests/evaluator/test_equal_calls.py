@@ -502,6 +502,20 @@ def test_layers_that_write_to_what_they_made(
         _check(Stack(*(kind() for _ in range(4))), counts, repeated)
 
 
+class Deciding(Layer):
+    """One with an `if` on data of which nothing is left."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        if y.sum() > 0:
+            unused = y.sin()  # noqa: F841
+        return y
+
+
+def test_layers_with_calls_that_were_taken_out(counts: list[str]) -> None:
+    _check(Stack(*(Deciding() for _ in range(4))), counts, 0)
+
+
 class Breaking(Stack):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for number, layer in enumerate(self.layers):

@@ -13,12 +13,13 @@ from typing import Any, TypeGuard
 import torch
 from torch import fx
 
+from capture._native import address
 from capture._torch import inside as inside_of
 from capture.errors import CaptureError, EvaluateAgain, NotConstant, Unsupported
 from capture.lifetimes import lifetimes_of
 from capture.resume import seen_by_super
 from capture.variables.base import Variable
-from capture.variables.constants import Constant
+from capture.variables.constants import Constant, is_one_constant
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import Tuple
 from capture.variables.tensors import Tensor
@@ -32,8 +33,6 @@ from .trials import is_programs_own
 
 #: In words, with what a function does that it is not to do.
 _WHAT = "an arm of an if"
-#: Constants that are the same if they are equal.
-_PLAIN = (bool, int, str, type(None), torch.dtype, torch.device)
 #: Calls that are recorded for all arms of an `if`, and instructions: where one goes on to the end of a long function, or ways part again and again,
 #: these would be for each.
 _LONGEST, _MOST_INSTRUCTIONS = 200, 10_000
@@ -52,6 +51,8 @@ class Way:
     local: dict[str, Variable] = field(default_factory=dict)
     stack: list[Variable] = field(default_factory=list)
     calls: list[fx.Node] = field(default_factory=list)
+    #: What it made, by identity.
+    made: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -60,6 +61,9 @@ class Results:
 
     pairs: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     places: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: Tuples of each arm's own, a pair a tuple.
+    tuples: dict[tuple[int, int], Parts] = field(default_factory=dict)
+    made: tuple[set[int], set[int]] = (set(), set())
 
 
 @dataclass(frozen=True)
@@ -225,6 +229,7 @@ def _evaluated(m: Machine, frame: Frame, start: int, join: int) -> Way:
     def arm() -> Variable:
         _run(m, frame, start, join)
         found.local, found.stack = frame.local.copy(), frame.stack[:]
+        found.made = {*map(address, m.effects.made_apart)}
         if join == len(frame.program.ops):
             found.local, found.stack = {}, [frame.result]
         return Constant(None)
@@ -272,7 +277,7 @@ def _does_more(call: fx.Node) -> bool:
 def _merge(m: Machine, frame: Frame, join: int, condition: Tensor | Symbolic, arms: list[Way], key: Any) -> None:
     """Set the frame to where its arms meet."""
     first, second = arms
-    results, end = Results(), len(frame.program.ops)
+    results, end = Results(made=(first.made, second.made)), len(frame.program.ops)
     if len(first.stack) != len(second.stack):
         raise Unsupported(f"{_WHAT} that leaves another stack")
     stack = [_merged(m, one, other, results) for one, other in zip(first.stack, second.stack, strict=True)]
@@ -291,11 +296,12 @@ def _merge(m: Machine, frame: Frame, join: int, condition: Tensor | Symbolic, ar
         else:
             local[name] = _merged(m, one, other, results)
     made = _called(m, condition, arms, results.pairs, key)
+    tuples: dict[int, Variable] = {}
     frame.ip = join
     _restore(
         frame,
-        {name: _put_together(m, each, made) for name, each in local.items()},
-        [_put_together(m, each, made) for each in stack],
+        {name: _put_together(m, each, made, tuples) for name, each in local.items()},
+        [_put_together(m, each, made, tuples) for each in stack],
     )
     if join == end:
         frame.result = frame.stack.pop()
@@ -313,22 +319,30 @@ def _merged(m: Machine, one: Variable, other: Variable, results: Results) -> Any
         if place == len(results.pairs):
             results.pairs.append((one, other))
         return Place(place)
-    if isinstance(one, Tuple) and isinstance(other, Tuple) and one.cls is other.cls is tuple:
-        pairs = list(zip(one.items, other.items, strict=False))
-        if len(one.items) == len(other.items):
-            return Parts(tuple([_merged(m, each, beside, results) for each, beside in pairs]))
-    elif isinstance(one, Constant) and isinstance(other, Constant):
-        same = type(one.value) is type(other.value) and type(one.value) in _PLAIN
-        if same and one.value == other.value:
+    if isinstance(one, Tuple) and isinstance(other, Tuple):
+        if one.literal is not None and one.literal is other.literal:
             return one
+        alike = one.cls is other.cls is tuple and len(one.items) == len(other.items)
+        if alike and address(one) in results.made[0] and address(other) in results.made[1]:
+            pair = id(one), id(other)
+            if pair not in results.tuples:
+                items = [_merged(m, each, beside, results) for each, beside in zip(one.items, other.items, strict=True)]
+                results.tuples[pair] = Parts(tuple(items))
+            return results.tuples[pair]
+    elif isinstance(one, Constant) and isinstance(other, Constant) and is_one_constant(one.value, other.value):
+        return one
     raise Unsupported(f"{_WHAT} that gives a variable another value than the other")
 
 
-def _put_together(m: Machine, value: Any, made: list[Variable]) -> Variable:
+def _put_together(m: Machine, value: Any, made: list[Variable], tuples: dict[int, Variable]) -> Variable:
     if isinstance(value, Place):
         return made[value.number]
     if isinstance(value, Parts):
-        return m.builder.new_tuple([_put_together(m, each, made) for each in value.items])
+        found = tuples.get(id(value))
+        if found is None:
+            items = [_put_together(m, each, made, tuples) for each in value.items]
+            found = tuples[id(value)] = m.builder.new_tuple(items)
+        return found
     kept: Variable = value
     return kept
 

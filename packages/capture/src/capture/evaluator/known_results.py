@@ -6,6 +6,7 @@ the arguments' metadata and torch's settings, which are the same until the progr
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
@@ -56,7 +57,7 @@ class KnownResults:
             or isinstance(target, types.BuiltinFunctionType)
             or getattr(target, "__globals__", None) is _FUNCTIONAL
         )
-        if not ours or torch.is_inference_mode_enabled() or _acts_in_place(op, target):
+        if not ours or torch.is_inference_mode_enabled() or acts_in_place(op, target):
             return None
         differentiates = torch.is_grad_enabled()
         positional = self._mode.signature(args, differentiates)
@@ -120,9 +121,12 @@ class KnownResults:
         )  # fmt: skip
 
 
-def _acts_in_place(op: str, target: Any) -> bool:
+def acts_in_place(op: str, target: Any) -> bool:
     """Whether torch's names say so: what it gives back is what it was given, and not as it was (`requires_grad_`)."""
     name = target if op == "call_method" else getattr(target, "__name__", "")
+    if op != "call_method" and getattr(operator, name, None) is target:
+        return False  # `and_`
+    name = name.partition(".")[0]  # before an overload's own
     return name.endswith("_") and not name.endswith("__")
 
 

@@ -13,7 +13,7 @@ from torch import fx
 from capture._native import address
 from capture.sources import Source
 from capture.variables.base import Variable
-from capture.variables.constants import KEPT_INTEGERS, SINGLETON_TYPES, Constant, Known
+from capture.variables.constants import Constant, Known, is_one_constant
 from capture.variables.modules import Module
 from capture.variables.placeholders import Lazy, resolved
 from capture.variables.sequences import Tuple
@@ -118,7 +118,7 @@ class Matching:
         if isinstance(now, Lazy):
             self.waiting.append((now, was))
             if isinstance(was, Constant):
-                return type(was) is Constant and _are_equal(was.value, now.value)
+                return type(was) is Constant and is_one_constant(was.value, now.value)
             now = self._builder.met(now.value) or now
             if now is not was:
                 return False
@@ -127,7 +127,7 @@ class Matching:
         if was is now:
             return self._stays(was)
         if isinstance(was, Constant):
-            return type(now) is Constant and type(was) is Constant and _are_equal(was.value, now.value)
+            return type(now) is Constant and type(was) is Constant and is_one_constant(was.value, now.value)
         if type(was) is not Tuple or type(now) is not Tuple or was.cls is not now.cls:
             return False
         if len(was.items) != len(now.items):
@@ -158,12 +158,3 @@ class Matching:
         self.tensors[was.node] = now
         self._taken.add(now.node)
         return True
-
-
-def _are_equal(was: Any, now: Any) -> bool:
-    """Whether two constants are one object, or equal ones of which there is one object each."""
-    if was is now:
-        return True
-    if type(was) is not type(now) or was != now:
-        return False
-    return type(was) in SINGLETON_TYPES or (type(was) is int and was in KEPT_INTEGERS)

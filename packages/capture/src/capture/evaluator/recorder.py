@@ -51,7 +51,7 @@ from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .handled import may_be_handled
 from .inference import InferenceBlocks
-from .known_results import KnownResults
+from .known_results import KnownResults, acts_in_place
 from .number_ranges import NumberRanges
 from .one_piece import require_history, require_no_input_hooks
 from .places import differentiable
@@ -215,9 +215,9 @@ class GraphRecorder:
         for storage in storages:
             self._handed_on.setdefault(storage, (key, self.fake_mode.written.get(storage, 0)))
 
-    def keeps_apart(self, tensor: Tensor, method: str) -> None:
-        """Evaluate again where a method changes a tensor in place that an `if` handed on, or acts on its place in autograd's graph."""
-        changes = (method.endswith("_") and not method.endswith("__")) or method in CALLED
+    def keeps_apart(self, tensor: Tensor, op: str, target: Any) -> None:
+        """Evaluate again where a call changes a tensor in place that an `if` handed on, or acts on its place in autograd's graph."""
+        changes = acts_in_place(op, target) or target in CALLED
         if self._handed_on and changes and tensor.node is not None:
             key, _ = self._handed_on.get(_torch.inside(tensor.fake).storage_key, (None, 0))
             if key is not None:
@@ -336,8 +336,8 @@ class GraphRecorder:
         if fake_kwargs.get("requires_grad") is True:
             made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
             return made.method(self._m, "requires_grad_", [], {})
-        if self._handed_on and op == "call_method" and fake_args and isinstance(args[0], Tensor):
-            self.keeps_apart(args[0], target)
+        if self._handed_on and args and isinstance(first := args[0].realize(self._m), Tensor):
+            self.keeps_apart(first, op, target)
         tells = _TELLS in self._effects.ran_ahead
         if tells or self._scalars.some_are_made:
             self._tell_numbers((*fake_args, *fake_kwargs.values()), tells, op == "call_method" and target in _READING)
@@ -691,6 +691,7 @@ class GraphRecorder:
         gone = set(nodes)
         if not computed:
             self._scalars.forget()
+        self.recorded.difference_update(gone)
         for node in reversed(nodes):
             self.graph.graph.erase_node(node)
         for key in [key for key, tensor in self.fakes.items() if tensor.node in gone]:

@@ -75,6 +75,11 @@ class SideEffects:
         """Whether changes are noted apart."""
         return self._made is not None
 
+    @property
+    def made_apart(self) -> list[Any]:
+        """What was made since changes are noted apart."""
+        return self._made or []
+
     @contextmanager
     def apart(self) -> Iterator[Callable[[], bool]]:
         """Meanwhile changes are noted apart; gives what tells, afterwards, whether anything was changed that was there before."""

@@ -64,6 +64,15 @@ SINGLETON_TYPES: frozenset[type] = frozenset(
 )
 
 
+def is_one_constant(one: Any, other: Any) -> bool:
+    """Whether two constants are one object, or equal ones of a kind of which there is one object each."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or one != other:
+        return False
+    return type(one) in SINGLETON_TYPES or (type(one) is int and one in KEPT_INTEGERS)
+
+
 class Real(Variable):
     """A value that is known entirely: the real one."""
 

@@ -52,7 +52,7 @@ class Recorder(Protocol[V]):
     def without_arms(self, key: Any) -> NoReturn:
         """Evaluate again with a break at an `if`."""
 
-    def keeps_apart(self, tensor: Any, method: str) -> None:
+    def keeps_apart(self, tensor: Any, op: str, target: Any) -> None:
         """Evaluate again where a method changes a tensor in place that an `if` handed on."""
 
     def know(self, tensor: Any) -> None:

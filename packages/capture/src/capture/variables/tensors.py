@@ -262,7 +262,7 @@ class Tensor(Variable):
             if told is not None:
                 return told
         if name in DENIED_METHODS:
-            m.recorder.keeps_apart(self, name)
+            m.recorder.keeps_apart(self, "call_method", name)
             return self.special_method(m, name, args, kwargs)
         if name in _ANSWERED:
             return m.calls.call(m.builder.known(getattr(torch, name)), [self, *args], kwargs)
