@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -607,6 +608,15 @@ def an_iterator_that_is_a_default(x: Tensor) -> Any:
     if x.sum() > 0:
         y = y * factor()
     return y * factor()
+
+
+@broken
+def rows_of_a_product(x: Tensor) -> Any:
+    rows = itertools.product([1, 2, 3], [4, 5])
+    y = x * 2
+    if x.sum() > 0:
+        y = y * next(rows)[1]
+    return y * next(rows)[1]
 
 
 @broken
