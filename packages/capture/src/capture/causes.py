@@ -152,8 +152,8 @@ CAUSES: tuple[Cause, ...] = (
         "B101", "break", "A decision by a tensor's value",
         "The program branches, loops or chooses by what is in a tensor, which is known only while it runs. A branch of which one way raises is "
         "a check in the graph, and no break, unless the program handles what is raised, or what the graph does cannot be taken back. Nor is an `if` "
-        "whose arms only compute tensors, of the same metadata in both: not one that writes to what was there before, draws random numbers or changes "
-        "an object, nor one after which it is told which tensor it gave (`is`, a write in place).",
+        "whose arms only compute tensors, of the same metadata in both: not one that writes to what was there before, draws random numbers, changes "
+        "an object or a variable of closures, or steps an iterator, nor one after which it is told which tensor it gave (`is`, a write in place).",
         "Have both ways of an `if` compute the same variables, and nothing else; use `torch.where` or `torch.cond`; decide by sizes, which are known; or "
         "take the decision out of what is compiled.",
         "branch on a tensor's value",

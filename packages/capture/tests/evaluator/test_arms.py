@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,12 @@ import capture
 
 W = torch.tensor([0.5, -1.5, 2.0])
 KEPT: list[Any] = []
+
+
+class Held:
+    """Holds something."""
+
+    numbers: Iterator[int]
 
 
 def program(into: dict[str, Any]) -> Callable[[Any], Any]:
@@ -619,6 +626,78 @@ def of_a_generator(x: Tensor) -> Any:
     return found
 
 
+@broken
+def the_offset_of_a_new_view(x: Tensor) -> Any:
+    h = (x * 2)[1:] if x.sum() > 0 else (x * 3)[1:]
+    return h * h.storage_offset()
+
+
+@broken
+def the_version_of_what_an_arm_wrote(x: Tensor) -> Any:
+    y = x * 2
+    if x.sum() > 0:
+        y = y + 1
+        y.mul_(2)
+    return y * y[:]._version
+
+
+@broken
+def begins_to_require_grad(x: Tensor) -> Any:
+    y = x.detach() * 2
+    if x.sum() > 0:
+        y.requires_grad_()
+    return y
+
+
+@broken
+def an_iterator_of_an_object(x: Tensor) -> Any:
+    held = Held()
+    held.numbers = iter([1, 2, 3])
+    y = x * 2
+    if x.sum() > 0:
+        y = y * next(held.numbers)
+    return y * next(held.numbers)
+
+
+@broken
+def an_iterator_that_is_a_default(x: Tensor) -> Any:
+    def factor(numbers: Iterator[int] = iter([1, 2, 3])) -> int:
+        return next(numbers)
+
+    y = x * 2
+    if x.sum() > 0:
+        y = y * factor()
+    return y * factor()
+
+
+@broken
+def rows_of_a_product(x: Tensor) -> Any:
+    rows = itertools.product([1, 2, 3], [4, 5])
+    y = x * 2
+    if x.sum() > 0:
+        y = y * next(rows)[1]
+    return y * next(rows)[1]
+
+
+@broken
+def the_method_of_an_iterator(x: Tensor) -> Any:
+    number = iter([1, 2, 3]).__next__
+    y = x * 2
+    if x.sum() > 0:
+        y = y * number()
+    return y * number()
+
+
+@broken
+def a_generator_of_an_object(x: Tensor) -> Any:
+    held = Held()
+    held.numbers = (each for each in range(1, 5))
+    y = x * 2
+    if x.sum() > 0:
+        y = y * next(held.numbers)
+    return y * next(held.numbers)
+
+
 def its_address(x: Tensor) -> Any:
     y = h = x * 2
     if x.sum() > 0:
@@ -718,6 +797,18 @@ def test_an_arm_that_is_not_gone_gives_no_gradient() -> None:
         torch.testing.assert_close(gradients[1], gradients[0])
 
 
+def test_an_arm_that_detaches_in_place_breaks() -> None:
+    def program(x: Tensor) -> Tensor:
+        y = x * 2
+        if x.sum() > 0:
+            y.detach_()
+        return y * x
+
+    compiled = capture.compile(program)
+    compared(program, compiled, True)
+    assert "branch on a tensor's value" in {each.reason for each in capture.report(compiled).breaks}
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_hooks_on_what_is_handed_on(after: bool) -> None:
     def program(x: Tensor) -> Tensor:
@@ -749,7 +840,13 @@ def test_ways_that_part_again_and_again_are_not_all_gone() -> None:
 @pytest.mark.parametrize("name", [*WHOLE, *BROKEN])
 def test_in_inference_mode(name: str) -> None:
     function = (WHOLE | BROKEN)[name]
-    if name in ("its_version", "detached_in_place", "made_a_leaf"):
+    if name in (
+        "its_version",
+        "detached_in_place",
+        "made_a_leaf",
+        "the_version_of_what_an_arm_wrote",
+        "begins_to_require_grad",
+    ):
         pytest.skip("eager refuses it")
     compiled = capture.compile(function)
     with torch.inference_mode():

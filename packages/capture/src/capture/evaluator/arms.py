@@ -378,8 +378,10 @@ def _called(
     values = _values(m, [one for one, _ in pairs], list(free))
     items = m.subgraphs.called(Branch(graphs, ways), [condition.node, *free], values, gone, computed=True)
     recorder = m.recorder
-    for item, storages in zip(items, shared, strict=True):
+    for item, storages, pair in zip(items, shared, pairs, strict=True):
         assert isinstance(item, Tensor)
+        if any(map(_is_elsewhere, pair)):
+            recorder.placed_by(key, item)
         if storages:
             item.either = key
             recorder.handed_on(key, [item.fake.storage_key, *storages])  # type: ignore[attr-defined]
@@ -404,6 +406,12 @@ def _require_alike(one: Tensor, other: Tensor) -> None:
         raise Unsupported(f"{_WHAT} whose results differ in metadata")
     if not all(bool(x == y) for x, y in zip((*a.shape, *a.stride()), (*b.shape, *b.stride()), strict=True)):
         raise Unsupported(f"{_WHAT} whose results differ in metadata")
+
+
+def _is_elsewhere(tensor: Tensor) -> bool:
+    """Whether a tensor does not begin where its memory does, or was written to: as no other of the same metadata need be."""
+    fake = tensor.fake
+    return bool(fake.storage_offset() != 0) or (not fake.is_inference() and fake._version != 0)
 
 
 def _shared(m: Machine, leaves: list[list[Tensor]], inside: set[fx.Node], free: Iterable[fx.Node]) -> list[set[object]]:

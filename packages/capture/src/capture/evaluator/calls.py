@@ -166,7 +166,8 @@ class FunctionCalls:
         resumable = caller is not None and caller.resumable and not again and not program.hides_cells
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
-        begun = self._repeats.begin(function, args, kwargs, resumable) if args and not suspends else None
+        may_repeat = args and not suspends and self._repeats.is_on
+        begun = self._repeats.begin(function, args, kwargs, resumable) if may_repeat else None
         if isinstance(begun, Variable):
             return begun
         bound = function.bind(m, args, kwargs)

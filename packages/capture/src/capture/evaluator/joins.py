@@ -50,14 +50,12 @@ def ways_of(code: CodeType, op: Op) -> Ways | None:
 def next_condition(code: CodeType, start: int, other: int) -> Op | None:
     """The jump to which nothing but the computing of its condition leads from `start`, and which goes to `other` as well; None if there is none."""
     ops = program_of(code).ops
-    at = start
     for op in ops[start : start + _MOST]:
         if op.name.startswith("POP_JUMP"):
             meets = {settled(ops, op.target), settled(ops, op.index + 1)}
             return op if "NONE" not in op.name and settled(ops, other) in meets else None
         if op.target >= 0 or op.name in _ACTS or op.name in _RETURNS or op.name.startswith(("STORE", "DELETE")):
             return None
-        at += 1
     return None
 
 

@@ -41,7 +41,7 @@ class Experience:
     says_compiling: bool
     #: Whether numbers that change may be symbols.
     symbolic_numbers: bool
-    #: Whether parameters are to be constants of the graph, which they cannot be with control flow in it.
+    #: Whether parameters are to be constants of the graph.
     freezes: bool = False
 
 

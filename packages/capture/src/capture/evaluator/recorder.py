@@ -149,6 +149,8 @@ class GraphRecorder:
         self.elsewhere = False
         #: By storage: the `if` whose arms hand it on, so that more than the evaluation knows of may be in it, and how often it was written to before.
         self._handed_on: dict[object, tuple[Any, int]] = {}
+        #: By storage: the `if` whose arms made it, each at a place of its own in its memory, or after writes of its own.
+        self._placed_by: dict[object, Any] = {}
         self.switches = Switches()
         self.inference = InferenceBlocks()
         #: An operator refused what it was given: eager would raise, too.
@@ -214,6 +216,10 @@ class GraphRecorder:
         """What lies there may be something else as well from here on, as an `if` decides that only the run can tell."""
         for storage in storages:
             self._handed_on.setdefault(storage, (key, self.fake_mode.written.get(storage, 0)))
+
+    def placed_by(self, key: Any, tensor: Tensor) -> None:
+        """Where a tensor begins in its memory, and how often that was written to, an `if` decides that only the run can tell."""
+        self._placed_by[tensor.fake.storage_key] = key  # type: ignore[attr-defined]
 
     def keeps_apart(self, tensor: Tensor, op: str, target: Any) -> None:
         """Evaluate again where a call changes a tensor in place that an `if` handed on, or acts on its place in autograd's graph."""
@@ -293,8 +299,7 @@ class GraphRecorder:
 
     def _note_offsets(self, storages: Collection[object]) -> None:
         for storage in storages:
-            if storage in self._handed_on:
-                self.without_arms(self._handed_on[storage][0])
+            self._require_told_place(storage)
         for other in list(self.fakes.values()):
             if other.value is None or other.source is None:
                 continue
@@ -304,6 +309,12 @@ class GraphRecorder:
             if other.fake.storage_key in storages:  # type: ignore[attr-defined]
                 at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
                 self._guards.add(None, GuardKind.SHAPE, at)
+
+    def _require_told_place(self, storage: object) -> None:
+        """Evaluate again where an `if` decides where in its memory a tensor is, and how often that was written to."""
+        key = self._handed_on[storage][0] if storage in self._handed_on else self._placed_by.get(storage)
+        if key is not None:
+            self.without_arms(key)
 
     def note_places(self, *variables: Variable) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
@@ -739,6 +750,7 @@ class GraphRecorder:
         """How often a tensor of the frame's own was written to, as its version counter tells, which no other call's results share."""
         fake, inputs = tensor.fake, (each for each in self.graph.inputs if isinstance(each, torch.Tensor))
         key = _torch.inside(fake).storage_key
+        self._require_told_place(key)
         apart = any(fake is each for each in self.graph.uncounted)
         if fake.is_inference() or not (apart or all(_torch.inside(each).storage_key is not key for each in inputs)):
             raise Unsupported("Tensor._version of what shares its memory with a tensor from outside")

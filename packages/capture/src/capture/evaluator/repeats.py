@@ -79,10 +79,9 @@ class Repeats:
         self._in_vain: dict[Any, int] = {}
         #: The same of plans that were made: each looks through all guards.
         self._plans: dict[Any, int] = {}
-        self._is_on = config.repeat_equal_calls and _APART not in effects.ran_ahead
+        #: Whether any may.
+        self.is_on = config.repeat_equal_calls and _APART not in effects.ran_ahead
         self._within_reach = WithinReach(effects)
-        #: How many repeated one.
-        self.count = 0
 
     def release(self) -> None:
         """Let go of the program's objects."""
@@ -93,7 +92,7 @@ class Repeats:
     def begin(self, function: Function, args: Args, kwargs: Kwargs, resumable: bool) -> Call | Variable | None:
         """A call is about to be evaluated: its result if it repeats one before it; else what is to be told of its end, if anything."""
         module = resolved(args[0])
-        if not self._is_on or not isinstance(module, Module) or not _has_parts(module.value):
+        if not isinstance(module, Module) or not _has_parts(module.value):
             return None
         if function.real is None or not self._is_quiet(module):
             return None  # one of the frame's own has what the frame has at hand
@@ -117,7 +116,6 @@ class Repeats:
                 if result is not None:
                     call.used = True
                     self._in_vain[key] = 0
-                    self.count += 1
                     return result
         self._in_vain[key] = in_vain + 1
         effects, recorder = self._effects, self._recorder
@@ -131,11 +129,11 @@ class Repeats:
         effects, recorder, state = self._effects, self._recorder, self._state
         if call.marks != self._marks() or call.settings != recorder.settings_set:
             return
-        if any(step <= call.step for _, step in islice(effects.mutated_at, call.mutations, None)):
+        if any(step <= call.step for _, step in effects.mutated_at[call.mutations :]):
             return  # of what may have been there before
         if self._wrote_to_others(call):
             return
-        recorded = sum(map(recorder.recorded.__contains__, islice(recorder.graph.made, call.made, None)))
+        recorded = sum(node in recorder.recorded for node in recorder.graph.made[call.made :])
         if self._left_behind() - call.left_behind != recorded:
             return
         try:
@@ -203,7 +201,7 @@ class Repeats:
 
     def _wrote_to_others(self, call: Call) -> bool:
         """Whether a call wrote to memory that it did not make itself."""
-        written = set(islice(self._recorder.fake_mode.write_log, call.written, None))
+        written = set(self._recorder.fake_mode.write_log[call.written :])
         return bool(written) and any(
             isinstance(each, torch.Tensor) and inside(each).storage_key in written
             for node in islice(self._recorder.graph.made, call.made)

@@ -5,12 +5,14 @@ In: objects made and changed, as variables tell of them. Out: for the driver, wh
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from capture._native import address
 from capture.variables.base import Variable
+from capture.variables.iterators import Iterator as ProgramIterator
 from capture.variables.later_reads import LaterReads
 
 from .state import EvaluationState
@@ -57,6 +59,8 @@ class SideEffects:
         self.context_variables: list[Any] = []
         self.contexts: list[Any] = []
         self._made: list[Any] | None = None
+        #: The iterators that the program has, and may have anywhere: a step of one is a change that is not told.
+        self.iterators: weakref.WeakSet[ProgramIterator] = weakref.WeakSet()
 
     @property
     def step(self) -> int:
@@ -68,6 +72,8 @@ class SideEffects:
         variable.step = self._state.step
         if self._made is not None:
             self._made.append(variable)
+        if isinstance(variable, ProgramIterator):
+            self.iterators.add(variable)
         return variable
 
     @property

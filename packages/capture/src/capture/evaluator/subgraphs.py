@@ -235,8 +235,9 @@ class Subgraphs:
         switched = len(recorder.switches.made)
         env = recorder.dynamic_sizes.env
         promised, from_data = len(env.runtime_asserts), env.unbacked_count
-        iterators = [(each, dict(vars(each))) for each in self._iterators()]
-        if any(isinstance(each, Generator) for each, _ in iterators):
+        places = [(fake.requires_grad, fake.is_leaf) for fake in outside]
+        iterators = [(each, _parts_of(each)) for each in effects.iterators]
+        if self.is_beside_generators():
             raise Unsupported(f"{what} beside a generator, which it may step")
         with effects.apart() as changed:
             try:
@@ -246,7 +247,7 @@ class Subgraphs:
         if changed() or self._globals.written != module_globals or len(recorder.placed) != placed:
             raise Unsupported(f"{what} over a function that changes what is outside of it")
         set_apart = in_force() != settings or len(recorder.switches.made) != switched
-        if set_apart or any(vars(each) != state for each, state in iterators):
+        if set_apart or any(_parts_of(each) != state for each, state in iterators):
             raise Unsupported(f"{what} over a function that changes what is outside of it")
         if len(env.runtime_asserts) != promised:
             raise Unsupported(f"{what} over a function that promises something of data")
@@ -267,6 +268,8 @@ class Subgraphs:
             met |= any(inside(fake).storage_key in apart for fake in (*outside, *within))
         if met or [self._writes(fake) for fake in outside] != versions:
             raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
+        if [(fake.requires_grad, fake.is_leaf) for fake in outside] != places:
+            raise Unsupported(f"{what} over a function that changes the place of a tensor in autograd's graph")
         if env.unbacked_count != from_data:
             raise Unsupported(f"{what} over a function with sizes that are in data")
         return result
@@ -415,6 +418,11 @@ class Subgraphs:
 
 def _parts(value: Any) -> list[Variable]:
     return [part for _, part in value.entries.values()] if isinstance(value, Dict) else list(value.items)
+
+
+def _parts_of(iterator: Iterator) -> dict[str, Any]:
+    """Its parts, as they are by now."""
+    return {name: part[:] if type(part) is list else part for name, part in vars(iterator).items()}
 
 
 def _require_plain(tensors: Iterable[Tensor]) -> None:

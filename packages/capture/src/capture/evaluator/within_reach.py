@@ -5,8 +5,6 @@ In: changes, as they are noted. Out: whether that is as it was at an earlier tim
 
 from __future__ import annotations
 
-from itertools import islice
-
 from capture._native import address
 from capture.sources import Source
 from capture.variables.base import Variable
@@ -48,7 +46,7 @@ class WithinReach:
         held = self._held
         if held is None:
             return False
-        return not held or all(key not in held for key, _ in islice(self._effects.mutated_at, mutations, None))
+        return not held or all(key not in held for key, _ in self._effects.mutated_at[mutations:])
 
     def _look(self) -> None:
         effects = self._effects

@@ -51,6 +51,8 @@ class Suspended(Iterator):
         self.started = False
         self.finished = False
         self.running = False
+        #: How often it was gone on with.
+        self.steps = 0
         #: Whether a tracer sees what it runs: no other frame is to stand for its own then.
         self.watched = False
 
@@ -64,6 +66,7 @@ class Suspended(Iterator):
         """It runs from here on; raises in the program where it does already."""
         if self.running:
             m.errors.throw(ValueError, f"{self.word} already executing")
+        self.steps += 1
 
     def send(self, m: Interpreter, value: Variable) -> Variable:
         """Run until the next yield; raises ``StopIter`` with the returned value at the end."""

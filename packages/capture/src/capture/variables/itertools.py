@@ -191,8 +191,11 @@ class Rows(Iterator):
     def __init__(self, rows: Iterable[tuple[Variable, ...]], cls: type) -> None:
         self.rows = iter(rows)
         self.cls = cls
+        #: How many were asked for, which the rows do not tell.
+        self.steps = 0
 
     def next(self, m: Interpreter) -> Variable:
+        self.steps += 1
         row = next(self.rows, None)
         if row is None:
             raise StopIter
