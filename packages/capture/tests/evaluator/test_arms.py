@@ -260,9 +260,6 @@ def what_only_one_uses(x: Tensor) -> Any:
     return h + 1
 
 
-# Breaks
-
-
 @whole
 def by_a_number(x: Tensor) -> Any:
     y = x * 2
@@ -278,6 +275,9 @@ def in_comprehensions_and_generators(x: Tensor) -> Any:
     parts = [t * 2 if t > 0 else t * 3 for t in x * 1]
     total = sum(t * 2 if t > 0 else t * 3 for t in x * 1)
     return parts, total, list(map(with_an_else, x.expand(2, 3)))
+
+
+# Breaks
 
 
 @broken

@@ -31,8 +31,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return result
 
     monkeypatch.setattr(Repeats, "_repeat", counting)
+    monkeypatch.setattr(capture.config, "repeat_equal_calls", True)  # put back, whatever a test sets
     yield found
-    capture.config.repeat_equal_calls = True
 
 
 class Layer(nn.Module):
@@ -100,7 +100,8 @@ def _check(model: nn.Module, counts: list[str], repeated: int, *, lines: bool = 
     x = torch.randn(2, 4)
     expected = _run(model, x, lambda own: own)
     found: list[Found] = []
-    for capture.config.repeat_equal_calls in (False, True):
+    for switch in (False, True):
+        capture.config.repeat_equal_calls = switch
         counts.clear()
         found.append(_run(model, x, lambda own: capture.compile(own, **options), lines))
     assert len(counts) == repeated, counts

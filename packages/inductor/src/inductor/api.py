@@ -30,7 +30,7 @@ from inductor.ir.program import LoopOp
 from inductor.loading import SECTION, building, computing_on_the_host, stored_graph
 from inductor.lower import Left, lower, multiplying, none_left
 from inductor.lowerings import LOWERINGS
-from inductor.lowerings.alignment import is_of_one_row, is_short_of_aligned_rows, leaves_misaligned
+from inductor.lowerings.alignment import is_of_one_row, is_small_and_misaligned, leaves_misaligned
 from inductor.lowerings.registry import READS_MEMORY, is_tensor
 from inductor.options import Options
 from inductor.parts import Parts
@@ -280,7 +280,7 @@ def _with_misaligned(graph: fx.Graph, options: Options, devices: Devices) -> tup
     longer to find a kernel for than to multiply. Other products are the library's, as they are in other graphs."""
 
     def is_own(node: fx.Node) -> bool:
-        return leaves_misaligned(node, devices.traits) or is_short_of_aligned_rows(node, devices.traits)
+        return leaves_misaligned(node, devices.traits) or is_small_and_misaligned(node, devices.traits)
 
     if not any(map(is_own, graph.nodes)):
         return options, None

@@ -64,19 +64,13 @@ class GuardTable:
         #: Guards an input's class by what it is made of, if it is one of many; whether it did.
         self.is_alike: Callable[[Source, type], bool] | None = None
 
-    def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
-        """Add a guard once; none on objects that were computed for this capture alone."""
+    def add(self, source: Source | None, kind: GuardKind, expected: Any = None, line: str = "") -> None:
+        """Add a guard once, of the user's line unless another is given; none on objects that were computed for this capture alone."""
         if source is not None and self._exempt and type(source.root) is Const and self.is_exempt(source):
             return
         key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
         if key not in self._table:
-            self._table[key] = Guard(source, kind, expected, self._where())
-
-    def put(self, source: Source, kind: GuardKind, expected: Any, line: str) -> None:
-        """Add a guard once, of a line that is known."""
-        key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
-        if key not in self._table:
-            self._table[key] = Guard(source, kind, expected, line)
+            self._table[key] = Guard(source, kind, expected, line or self._where())
 
     def replace(self, source: Source | None, kind: GuardKind, expected: Any) -> None:
         """Have one that is there already, of a kind of which a source has one, expect more."""

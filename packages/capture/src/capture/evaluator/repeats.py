@@ -338,7 +338,7 @@ class Repeats:
             if fact.others:
                 others = tuple([source if at is None else known[at] for at, source in fact.others])
                 expected = others if fact.kind is GuardKind.DISTINCT else others[0]
-            guards.put(known[fact.place], fact.kind, expected, fact.line)
+            guards.add(known[fact.place], fact.kind, expected, fact.line)
         for table, entry, key in plan.reached:
             if not found.shared[table]:
                 guards.reach_entry(Lazy(values[entry], sources[entry]), sources[table], key)

@@ -102,7 +102,7 @@ def leaves_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
     )
 
 
-def is_short_of_aligned_rows(node: fx.Node, traits: TraitsOf) -> bool:
+def is_small_and_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
     """Whether a call is a small product of rows, or into rows, that begin anywhere, on a device that has kernels for that: calling the
     library takes longer than multiplying."""
     if node.target not in PRODUCTS or not all(map(is_static, (out := node.meta["val"], *_factors(node)))):

@@ -163,7 +163,7 @@ def _is_short_product(loop: LoopOp) -> bool:
     if not _is_known(loop):
         return False
     steps, points = int(sympy.prod(loop.inner_sizes)), int(sympy.prod(loop.outer_sizes))
-    return steps < FEW_STEPS and points * steps <= SMALL_PRODUCT
+    return len(loop.inner_sizes) == 1 and steps < FEW_STEPS and points * steps <= SMALL_PRODUCT
 
 
 def _is_beside(loop: LoopOp) -> bool:
