@@ -486,3 +486,31 @@ def test_a_number_that_changes_each_time_is_an_input() -> None:
             assert not compiled.session.report.skipped
             assert compiled.session.report.graph_count <= 8
     assert found[0] == found[1]
+
+
+def test_what_an_exceptions_class_has_in_the_place_of_a_field() -> None:
+    class Failure(ValueError):
+        pass
+
+    def program(x: torch.Tensor) -> Any:
+        try:
+            raise Failure("bad")
+        except Failure as error:
+            found = error.args, str(error), error.__cause__
+            try:
+                error.args = ("set",)
+            except AttributeError as refused:
+                return x + 1, found, str(refused)
+            return x + 1, found, error.args
+
+    compiled, x = capture.compile(program), torch.ones(2)
+    changes: list[Callable[[], None]] = [
+        lambda: None,
+        lambda: setattr(Failure, "args", ("other",)),
+        lambda: setattr(Failure, "args", property(lambda self: "asked")),
+        lambda: setattr(Failure, "__cause__", "none"),
+        lambda: delattr(Failure, "args"),
+    ]
+    for change in changes:
+        change()
+        assert compiled(x)[1:] == program(x)[1:]

@@ -18,10 +18,13 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .lookups import Missing, class_lookup, shown_type
+from .lookups import Missing, class_lookup, is_data_descriptor, shown_type
 from .objects import Object
 from .raising import raised, raiser
 from .reconstruction import CannotReconstruct, Emitter
+
+#: What a class written in C has for what it keeps.
+_IN_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 class Traceback(Variable):
@@ -108,15 +111,20 @@ class ExceptionObject(Object):
         return super().instance_attribute(m, name)
 
     def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
-        if name in _FIELDS or name == "value" or name in self.attrs:
-            found = self.instance_attribute(m, name)
-            if found is not None:
-                return found
-        if name in _DETAILS and issubclass(self.cls, _DETAILS[name]):
-            if self.thrown:
-                raise Unsupported(f"{name!r} of an exception that the interpreter raised")
-            return self.details.get(name, Constant(None))
-        raw, _ = class_lookup(m, self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
+        if isinstance(raw, _IN_C) and not raw.__objclass__.__flags__ & HEAP_TYPE:
+            if name in _FIELDS or name == "value" or name in self.attrs:
+                found = self.instance_attribute(m, name)
+                if found is not None:
+                    return found
+            if name in _DETAILS and issubclass(self.cls, _DETAILS[name]):
+                if self.thrown:
+                    raise Unsupported(f"{name!r} of an exception that the interpreter raised")
+                return self.details.get(name, Constant(None))
+        elif name in _FIELDS or (name == "value" and issubclass(self.cls, StopIteration)):
+            # The program's class has something else by the name.
+            held = None if is_data_descriptor(m, raw) else self.attrs.get(name)
+            return held or self.class_attribute(m, raw, owner, name)
         if isinstance(raw, types.MethodDescriptorType) and raw.__objclass__ in self.cls.__mro__:
             return m.effects.created(BoundBuiltin(self, name))
         return super().generic_attribute(m, name)
@@ -124,7 +132,7 @@ class ExceptionObject(Object):
     def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         if name in ("__dict__", "__class__"):
             raise Unsupported(f"replacing {name} of an exception")
-        if not isinstance(class_lookup(m, self.cls, name)[0], (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if not isinstance(class_lookup(m, self.cls, name)[0], _IN_C):
             super().generic_set(m, name, value)  # as of any object, whose class may have a property there
             return
         write = _SETTERS.get(name)
