@@ -186,7 +186,7 @@ REFUSED: dict[str, Callable[[Tensor], Any]] = {
     "more than tensors": lambda x: map_(lambda x: 3, x),
     "gives no pair": lambda x: scan(lambda c, x: c + x, ZEROS, x),
     "different lengths": lambda x: scan(lambda c, x: (c + x[0], x[1] * 2), ZEROS, (x, torch.ones(5, 3))),
-    "branch on a tensor's value": lambda x: map_(lambda x: x * 2 if x.sum() > 0 else x * 3, x),
+    "branch on a tensor's value": lambda x: map_(lambda x: (LIST.append(1), x * 2)[1] if x.sum() > 0 else x * 3, x),
     "effects outside the graph": lambda x: map_(lambda x: (compile("0", "", "eval"), x * 2)[1], x),
     "control flow over a function that changes what is outside": lambda x: map_(lambda x: (print(), x * 2)[1], x),
     "draws random numbers": lambda x: associative_scan(
@@ -195,6 +195,18 @@ REFUSED: dict[str, Callable[[Tensor], Any]] = {
     "which only the run can tell": lambda x: associative_scan(torch.add, some(x), 0, combine_mode="generic"),
     "need to be on CUDA": lambda x: associative_scan(torch.add, x, 0),
 }
+
+
+def test_an_if_by_what_a_row_holds() -> None:
+    found: list[tuple[Tensor, Tensor]] = []
+    compiled = meta.compile(lambda x: map_(lambda x: x * 2 if x.sum() > 0 else x.sin(), x), fullgraph=True)
+    for run in (compiled, lambda x: torch.stack([row * 2 if row.sum() > 0 else row.sin() for row in x])):
+        x = torch.tensor([[1.0, 2.0], [-1.0, -3.0], [0.5, -2.0], [3.0, -1.0]], requires_grad=True)
+        y = run(x)
+        y.square().sum().backward()
+        assert x.grad is not None
+        found.append((y, x.grad))
+    torch.testing.assert_close(*found)
 
 
 def some(x: Tensor) -> Tensor:
