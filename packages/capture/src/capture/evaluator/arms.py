@@ -248,9 +248,9 @@ def _evaluated(m: Machine, frame: Frame, start: int, join: int) -> Way:
 def _run(m: Machine, frame: Frame, start: int, end: int) -> None:
     ops = frame.program.ops
     frame.ip = start
+    instructions, changes = m.state.arms_began
     while frame.ip != end:
-        began, calls = m.state.arms_began
-        if m.state.instructions - began > _MOST_INSTRUCTIONS or m.effects.changes - calls > _LONGEST:
+        if m.state.instructions - instructions > _MOST_INSTRUCTIONS or m.effects.changes - changes > _LONGEST:
             raise Unsupported(f"{_WHAT} that goes on for long")
         op = frame.op = ops[frame.ip]
         if op.name == "TO_BOOL" and op.index + 1 == end:  # of one step with the jump
@@ -361,8 +361,7 @@ def _called(
     leaves = [[pair[at] for pair in pairs] for at in (0, 1)]
     free: dict[fx.Node, int] = {}
     for arm, results in zip(arms, leaves, strict=True):
-        used = [node for call in arm.calls for node in call.all_input_nodes] + [leaf.node for leaf in results]
-        for node in used:
+        for node in (*(node for call in arm.calls for node in call.all_input_nodes), *(leaf.node for leaf in results)):
             if node not in inside:
                 free.setdefault(node, len(free))
     shared = _shared(m, leaves, inside, free)
@@ -370,7 +369,8 @@ def _called(
     ways: list[Arm] = []
     for arm, results in zip(arms, leaves, strict=True):
         made = list(dict.fromkeys(leaf.node for leaf in results if leaf.node in inside))
-        taken = [node for node in free if any(node in call.all_input_nodes for call in arm.calls)]
+        used = {node for call in arm.calls for node in call.all_input_nodes}
+        taken = [node for node in free if node in used]
         gives = tuple(made.index(leaf.node) if leaf.node in inside else ~free[leaf.node] for leaf in results)
         ways.append(Arm(len(graphs) if made else None, tuple(free[node] for node in taken) if made else (), gives))
         if made:

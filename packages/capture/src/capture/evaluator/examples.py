@@ -6,7 +6,7 @@ In: a call that was evaluated, and the guards, nodes and inputs there were when 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from capture.guards import Guard, GuardKind
 from capture.guards.holding import ASKED
 from capture.sources import Closure, ClosureCell, Const, ReadFrom, Source
 from capture.variables.base import Args, Kwargs, Variable
-from capture.variables.constants import CONSTANT_TYPES, KEPT_INTEGERS, SINGLETON_TYPES, Constant
+from capture.variables.constants import CONSTANT_TYPES, Constant, is_kept
 from capture.variables.functions import Cell, Function
 from capture.variables.modules import Module
 from capture.variables.placeholders import resolved
@@ -80,11 +80,9 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A source that hangs from the module's: which place it is read from, and what else it is made of."""
+    """A source that hangs from the module's, and which place it is read from."""
 
     base: int
-    kind: Callable[..., ReadFrom]
-    rest: tuple[Any, ...]
     source: ReadFrom
 
     def read(self, values: list[Any]) -> Any:
@@ -93,7 +91,7 @@ class Place:
 
     def at(self, sources: list[Source]) -> ReadFrom:
         """The same of others than the source's own base."""
-        return self.kind(sources[self.base], *self.rest)
+        return self.source.on(sources[self.base])
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +134,7 @@ class _Places:
     def __init__(self, module: Module) -> None:
         assert module.source is not None
         self._places: dict[Source, int | None] = {module.source: 0}
-        self._values: list[Any] = [module.value]
+        self._module = module
         self.around = {*module.source.path}
         root = module.source.root
         if isinstance(root, Closure):
@@ -156,17 +154,14 @@ class _Places:
             place = self._places[source]
         for each in reversed(way):
             if place is not None:
-                kind: Any = type(each)
-                self.listed.append(
-                    Place(place, kind, tuple([getattr(each, name) for name in kind.__match_args__[1:]]), each)
-                )
+                self.listed.append(Place(place, each))
                 place = len(self.listed)
             self._places[each] = place
         return place
 
     def values(self) -> list[Any]:
         """What is read there now; raises ``NoExample`` where that fails."""
-        found = self._values[:1]
+        found: list[Any] = [self._module.value]
         try:
             for place in self.listed:
                 found.append(place.read(found))
@@ -304,12 +299,7 @@ def _result(call: Call, value: Variable, given: set[int], made: dict[int, Made])
 def _is_one_object(literal: Constant) -> bool:
     """Whether a literal is the same object each time, or that which is read at a place."""
     value = literal.value
-    return (
-        type(value) in SINGLETON_TYPES
-        or (type(value) is int and value in KEPT_INTEGERS)
-        or literal.in_code
-        or (literal.origin is not None and type(value) in CONSTANT_TYPES)
-    )
+    return is_kept(value) or literal.in_code or (literal.origin is not None and type(value) in CONSTANT_TYPES)
 
 
 def _literals(result: Variable | Made | None) -> Iterator[Constant]:

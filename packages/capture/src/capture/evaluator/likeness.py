@@ -71,12 +71,7 @@ def can_match(variable: Variable) -> bool:
 
 def tensors_in(variable: Variable) -> Iterator[Tensor]:
     """The tensors that a value is or, in tuples, holds."""
-    value = resolved(variable)
-    if isinstance(value, Tensor):
-        yield value
-    elif type(value) is Tuple:
-        for item in value.items:
-            yield from tensors_in(item)
+    return (each for each in held_in(variable) if isinstance(each, Tensor))
 
 
 def places_of(variable: Variable, builder: VariableBuilder) -> Iterator[Source]:
@@ -138,9 +133,7 @@ class Matching:
         """Whether a value is in the second call what it was in the first, if nothing from outside was changed meanwhile."""
         if type(value) is Tuple:
             return all(self.match(item, item) for item in value.items)
-        return isinstance(value, (Constant, Known, Module)) and (
-            value.source is not None or isinstance(value, (Constant, Known))
-        )
+        return isinstance(value, (Constant, Known)) or (isinstance(value, Module) and value.source is not None)
 
     def _match_tensors(self, was: Tensor, now: Tensor) -> bool:
         found = self.tensors.get(was.node)

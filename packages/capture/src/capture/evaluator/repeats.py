@@ -77,7 +77,7 @@ class Repeats:
         self._calls: dict[Any, list[Call]] = {}
         #: In the same way, how many of its calls in a row repeated none.
         self._in_vain: dict[Any, int] = {}
-        #: The same of plans that were made: each looks through all guards.
+        #: By function and class of module, how many plans were made: each looks through all guards.
         self._plans: dict[Any, int] = {}
         #: Whether any may.
         self.is_on = config.repeat_equal_calls and _APART not in effects.ran_ahead
@@ -121,7 +121,7 @@ class Repeats:
         effects, recorder = self._effects, self._recorder
         return Call(
             key, function, module, args, kwargs, resumable, likenesses, self._marks(), recorder.settings_set,
-            effects.outside, self._state.step, self._guards.count, self._counts(), len(effects.mutated_at), self._left_behind(), len(recorder.graph.made), len(recorder.fake_mode.write_log),
+            effects.outside, self._state.step, self._guards.count, self._counts(), len(effects.mutated_at), effects.other_changes, len(recorder.graph.made), len(recorder.fake_mode.write_log),
         )  # fmt: skip
 
     def end(self, call: Call, result: Variable) -> None:
@@ -134,7 +134,7 @@ class Repeats:
         if self._wrote_to_others(call):
             return
         recorded = sum(node in recorder.recorded for node in recorder.graph.made[call.made :])
-        if self._left_behind() - call.left_behind != recorded:
+        if effects.other_changes - call.left_behind != recorded:
             return
         try:
             call.result = result_of(call, result)
@@ -208,10 +208,6 @@ class Repeats:
             for each in parts_of(node.meta.get("val"))
         )
 
-    def _left_behind(self) -> int:
-        """How often the program did what an evaluation cannot take back, beside changing objects."""
-        return self._effects.changes - self._effects.mutations
-
     def _counts(self) -> tuple[int, int, int]:
         return self._state.instructions, self._state.entered, self._recorder.asked_grad
 
@@ -230,10 +226,8 @@ class Repeats:
         if len(call.args) != len(args) or (state.break_at is not None and state.step + steps >= state.break_at):
             return None
         matching = Matching(self._builder, self._recorder, call.likenesses)
-        pairs = [*zip(call.args[1:], args[1:], strict=True), *((call.kwargs[name], kwargs[name]) for name in kwargs)]
-        for was, now in pairs:
-            if not matching.match(was, now):
-                return None
+        if not all(map(matching.match, call.given, (*args[1:], *kwargs.values()))):
+            return None
         if call.plan is None:
             key = address(call.function.code), address(call.module.cls)
             plans = self._plans[key] = self._plans.get(key, 0) + 1

@@ -27,11 +27,9 @@ class SideEffects:
         self.activity = 0
         #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
         self.changes = 0
-        #: Counts changes of tracked objects alone.
-        self.mutations = 0
         #: Counts changes that a ``__hash__`` may tell of.
         self.rewritten = 0
-        #: Of each change, which object it was of, and at which step that was made.
+        #: Of each change of a tracked object, which one it was of, and at which step that was made.
         self.mutated_at: list[tuple[int, int]] = []
         #: Counts changes of those that are from outside the frame.
         self.outside = 0
@@ -61,6 +59,11 @@ class SideEffects:
         self._made: list[Any] | None = None
         #: The iterators that the program has, and may have anywhere: a step of one is a change that is not told.
         self.iterators: weakref.WeakSet[ProgramIterator] = weakref.WeakSet()
+
+    @property
+    def other_changes(self) -> int:
+        """Counts what an evaluation leaves behind beside changes of tracked objects."""
+        return self.changes - len(self.mutated_at)
 
     @property
     def step(self) -> int:
@@ -119,7 +122,6 @@ class SideEffects:
         """Note a change of a tracked object."""
         self.later.changes(variable)
         self.left_behind()
-        self.mutations += 1
         self.mutated_at.append((address(variable), variable.step))
         self.outside += variable.source is not None
         self.rewritten += variable.may_tell_hashes

@@ -38,6 +38,12 @@ class ReadFrom(Source):
         """The value, of what `base` reads. Raises what reading it raises."""
         raise NotImplementedError
 
+    def on(self, base: Source) -> ReadFrom:
+        """The same of another base."""
+        kind: Any = type(self)  # `replace` asks each field what it is
+        made: ReadFrom = kind(base, *[getattr(self, name) for name in kind.__match_args__[1:]])
+        return made
+
 
 # Sources are asked for it more often than for all else: it is the slot itself, and no call.
 setattr(ReadFrom, "parent", ReadFrom.base)  # noqa: B010

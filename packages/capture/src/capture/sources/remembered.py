@@ -61,7 +61,4 @@ def _remembered(source: Source, known: dict[Source, Source]) -> Source:
         return source
     made = source.without_key() if isinstance(source, Item) else source
     base = known[source.base]
-    if base is source.base:
-        return made
-    kind: Any = type(made)  # `replace` asks each field what it is
-    return kind(base, *[getattr(made, name) for name in kind.__match_args__[1:]])
+    return made if base is source.base else made.on(base)

@@ -68,9 +68,12 @@ def is_one_constant(one: Any, other: Any) -> bool:
     """Whether two constants are one object, or equal ones of a kind of which there is one object each."""
     if one is other:
         return True
-    if type(one) is not type(other) or one != other:
-        return False
-    return type(one) in SINGLETON_TYPES or (type(one) is int and one in KEPT_INTEGERS)
+    return type(one) is type(other) and one == other and is_kept(one)
+
+
+def is_kept(value: Any) -> bool:
+    """Whether there is one object of a constant, whoever makes it."""
+    return type(value) in SINGLETON_TYPES or (type(value) is int and value in KEPT_INTEGERS)
 
 
 class Real(Variable):

@@ -124,10 +124,10 @@ class MemoryKeys:
 def only_telling(m: Interpreter, name: str) -> Iterator[None]:
     """What is evaluated within is to change nothing but objects of the frame's own."""
     effects = m.effects
-    before, told = effects.changes - effects.mutations, len(effects.announced) + len(effects.remembered)
+    before, told = effects.other_changes, len(effects.announced) + len(effects.remembered)
     with effects.apart():
         yield
         changed = any(each.source is not None for each in effects.changed.values())
     told_more = len(effects.announced) + len(effects.remembered) != told
-    if changed or told_more or effects.changes - effects.mutations != before:
+    if changed or told_more or effects.other_changes != before:
         raise Unsupported(f"call of {name}, which remembers, whose keys do more than tell")

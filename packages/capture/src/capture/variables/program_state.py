@@ -52,8 +52,6 @@ class Effects(Protocol[V_contra]):
     activity: int
     #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
     changes: int
-    #: Counts changes of tracked objects alone.
-    mutations: int
     #: Counts changes that a ``__hash__`` may tell of.
     rewritten: int
     #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
@@ -80,6 +78,10 @@ class Effects(Protocol[V_contra]):
     limits: dict[int, Any]
     #: What code reads that runs after the frame did.
     later: Any
+
+    @property
+    def other_changes(self) -> int:
+        """Counts what an evaluation leaves behind beside changes of tracked objects."""
 
     def created(self, variable: Any) -> Any:
         """Note at which step a value was made."""

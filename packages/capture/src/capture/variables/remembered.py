@@ -179,7 +179,7 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
     """Evaluate the body, to see that a call does nothing but compute. ``so``: nothing is remembered yet, which a break makes otherwise."""
     m.state.probing = True
     effects = m.effects
-    before = effects.changes - effects.mutations
+    before = effects.other_changes
     try:
         with effects.apart() as changed:
             m.calls.call(_evaluated(m, function, body), args, kwargs)
@@ -192,7 +192,7 @@ def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs:
     finally:
         m.state.probing = False
         m.state.probed.clear()
-    if changed() or effects.changes - effects.mutations != before:
+    if changed() or effects.other_changes != before:
         raise Unsupported(f"first call of {_name(function)}, which remembers and has effects", while_so=(so,))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -80,24 +80,49 @@ def in_aligned_rows(builder: Builder, args: tuple[Any, ...], kwargs: Mapping[str
     return result
 
 
+class _Product(NamedTuple):
+    """A product of two matrices of known sizes, on a device that has kernels for rows that begin anywhere. `unit`: elements, of which
+    rows that begin well begin at a multiple."""
+
+    out: torch.Tensor
+    factors: list[torch.Tensor]
+    rows: int
+    steps: int
+    columns: int
+    unit: int
+
+    @property
+    def size(self) -> int:
+        """Multiplications."""
+        return self.rows * self.steps * self.columns
+
+
+def _product_of(node: fx.Node, traits: TraitsOf) -> _Product | None:
+    """A call as such a product; None if it is none."""
+    if node.target not in PRODUCTS:
+        return None
+    out, factors = node.meta["val"], _factors(node)
+    if not all(map(is_static, (out, *factors))):
+        return None
+    found = traits(out.device)
+    if not (found.misaligned_rows and out.dtype in found.aligned_products and out.dtype in found.contractions):
+        return None
+    rows, columns = out.shape
+    return _Product(out, factors, rows, factors[0].shape[1], columns, BYTES // out.dtype.itemsize)
+
+
 def leaves_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
     """Whether a call is a large product that leaves its graph in rows that begin anywhere, of factors that lie well, on a device that
     has kernels for that."""
-    if node.target not in PRODUCTS or not all(map(is_static, (out := node.meta["val"], *_factors(node)))):
-        return False
-    found = traits(out.device)
-    unit = BYTES // out.dtype.itemsize
-    (rows, columns), steps = out.shape, _factors(node)[0].shape[1]
+    found = _product_of(node, traits)
     return (
-        found.misaligned_rows
-        and out.dtype in found.aligned_products
-        and out.dtype in found.contractions
-        and columns % unit != 0
-        and steps % unit == 0
-        and steps >= DEEP
-        and rows >= MANY
-        and rows * columns * steps >= LARGE
-        and all(_begins_well(fake, unit) for fake in _factors(node))
+        found is not None
+        and found.columns % found.unit != 0
+        and found.steps % found.unit == 0
+        and found.steps >= DEEP
+        and found.rows >= MANY
+        and found.size >= LARGE
+        and all(_begins_well(fake, found.unit) for fake in found.factors)
         and _leaves(node)
     )
 
@@ -105,19 +130,13 @@ def leaves_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
 def is_small_and_misaligned(node: fx.Node, traits: TraitsOf) -> bool:
     """Whether a call is a small product of rows, or into rows, that begin anywhere, on a device that has kernels for that: calling the
     library takes longer than multiplying."""
-    if node.target not in PRODUCTS or not all(map(is_static, (out := node.meta["val"], *_factors(node)))):
-        return False
-    found, factors = traits(out.device), _factors(node)
-    unit = BYTES // out.dtype.itemsize
-    (rows, columns), steps = out.shape, factors[0].shape[1]
+    found = _product_of(node, traits)
     return (
-        found.misaligned_rows
-        and out.dtype in found.aligned_products
-        and out.dtype in found.contractions
-        and min(rows, columns, steps) > 1
-        and rows * columns * steps <= SMALL
-        and sum(fake.numel() for fake in (out, *factors)) <= FEW
-        and not (columns % unit == 0 and all(_begins_well(fake, unit) for fake in factors))
+        found is not None
+        and min(found.rows, found.columns, found.steps) > 1
+        and found.size <= SMALL
+        and sum(fake.numel() for fake in (found.out, *found.factors)) <= FEW
+        and not (found.columns % found.unit == 0 and all(_begins_well(fake, found.unit) for fake in found.factors))
     )
 
 
